@@ -1,0 +1,8 @@
+module ticketing.internal
+
+go 1.26
+
+require (
+	golang.org/x/crypto v0.59.0
+	golang.org/x/sys v0.50.0
+)
