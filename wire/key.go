@@ -14,36 +14,27 @@ const (
 // ValidKey reports whether key may be locked: 1 to MaxKey bytes of UTF-8 without a byte in 0x00..0x20 or 0x7F.
 func ValidKey(key []byte) bool {
 	n := len(key)
-	if uint(n-1) >= MaxKey {
-		return false
-	}
-	if n < 8 {
-		return validShortKey(key)
-	}
-	var bad, all uint64
-	for rest := key; len(rest) >= 8; rest = rest[8:] {
-		x := binary.LittleEndian.Uint64(rest)
-		bad |= unclean(x)
-		all |= x
+	if n < 8 || n > MaxKey {
+		return validKeyBytewise(key)
 	}
 	// The last 8 bytes overlap those before them, so that no tail is left over.
-	x := binary.LittleEndian.Uint64(key[n-8:])
-	bad |= unclean(x)
-	all |= x
-	if bad&highs != 0 {
+	other := notGraphic(binary.LittleEndian.Uint64(key[n-8:]))
+	for i := 0; i < n-8; i += 8 {
+		other |= notGraphic(binary.LittleEndian.Uint64(key[i:]))
+	}
+	return other&highs == 0 || validKeyBytewise(key)
+}
+
+// notGraphic has the high bit of some byte set if and only if a byte of x is outside 0x21..0x7E, the graphic
+// characters of ASCII. Other bits mean nothing. Carries and borrows cross only out of a byte that is itself outside.
+func notGraphic(x uint64) uint64 {
+	return x | (x - 0x21*ones) | (x + ones)
+}
+
+func validKeyBytewise(key []byte) bool {
+	if uint(len(key)-1) >= MaxKey {
 		return false
 	}
-	return all&highs == 0 || utf8.Valid(key)
-}
-
-// unclean has a high bit set, in some byte, if and only if a byte of x is in 0x00..0x20 or is 0x7F.
-// Other bits mean nothing. A borrow crosses into the next byte only out of a byte that is itself unclean.
-func unclean(x uint64) uint64 {
-	del := x ^ 0x7f*ones
-	return (x-0x21*ones)&^x | (del-ones)&^del
-}
-
-func validShortKey(key []byte) bool {
 	var all byte
 	for _, c := range key {
 		if c <= ' ' || c == 0x7f {

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Op is the first byte of a frame. Requests and replies are told apart by direction, not by value.
 type Op byte
@@ -88,25 +91,34 @@ func DecodeRequest(b []byte, r *Request) (n int, err error) {
 // Nothing is appended for an op that is no request, or a key length outside 1..MaxKey (ping: its key is ignored):
 // callers check with CheckAcquire or CheckRelease first.
 func AppendRequest(dst []byte, r *Request) []byte {
-	var h [HeaderSize]byte
-	h[0] = byte(r.Op)
-	binary.BigEndian.PutUint64(h[8:], r.Owner)
+	key := r.Key
+	var head, tail uint64
 	switch r.Op {
 	case OpAcquire:
-		binary.BigEndian.PutUint32(h[4:], r.Wait)
-		binary.BigEndian.PutUint32(h[16:], r.Lease)
+		head, tail = uint64(r.Wait), uint64(r.Lease)<<32
 	case OpRelease:
-		binary.BigEndian.PutUint64(h[16:], r.Token)
+		tail = r.Token
 	case OpPing:
-		return append(dst, h[:]...)
+		return appendFrame(dst, uint64(OpPing)<<56, r.Owner, 0, nil)
 	default:
 		return dst
 	}
-	if uint(len(r.Key)-1) >= MaxKey {
+	if uint(len(key)-1) >= MaxKey {
 		return dst
 	}
-	h[1] = byte(len(r.Key))
-	return append(append(dst, h[:]...), r.Key...)
+	return appendFrame(dst, head|uint64(r.Op)<<56|uint64(len(key))<<48, r.Owner, tail, key)
+}
+
+// appendFrame appends a header of three words and what follows it. It grows dst once: this is a client's hot path.
+func appendFrame(dst []byte, head, owner, tail uint64, text []byte) []byte {
+	n := len(dst)
+	dst = slices.Grow(dst, HeaderSize+len(text))[:n+HeaderSize+len(text)]
+	h := dst[n:]
+	binary.BigEndian.PutUint64(h[0:8], head)
+	binary.BigEndian.PutUint64(h[8:16], owner)
+	binary.BigEndian.PutUint64(h[16:24], tail)
+	copy(h[HeaderSize:], text)
+	return dst
 }
 
 // Reply is a v1 frame from server to client. A field that the op does not have is 0.
@@ -159,14 +171,12 @@ func DecodeReply(b []byte, r *Reply) (n int, err error) {
 
 // AppendReply appends r to dst. Text beyond MaxText bytes is cut off; for ops other than M and E it is left out.
 func AppendReply(dst []byte, r *Reply) []byte {
-	var h [HeaderSize]byte
-	PutReplyHeader(&h, r.Op, r.Code, r.Millis, r.Owner, r.Token)
-	if r.Op != OpMoved && r.Op != OpError {
-		return append(dst, h[:]...)
+	var text []byte
+	if r.Op == OpMoved || r.Op == OpError {
+		text = r.Text[:min(len(r.Text), MaxText)]
 	}
-	text := r.Text[:min(len(r.Text), MaxText)]
-	h[1] = byte(len(text))
-	return append(append(dst, h[:]...), text...)
+	head := uint64(r.Op)<<56 | uint64(len(text))<<48 | uint64(r.Code)<<32 | uint64(r.Millis)
+	return appendFrame(dst, head, r.Owner, r.Token, text)
 }
 
 // PutReplyHeader writes a reply without text into dst.

@@ -280,15 +280,16 @@ func BenchmarkDecodeRequest(b *testing.B) {
 	}
 	b.ReportAllocs()
 	var r Request
-	for rest := buf; b.Loop(); {
-		n, err := DecodeRequest(rest, &r)
-		if err != nil || n == 0 {
-			b.Fatal(n, err)
-		}
-		if rest = rest[n:]; len(rest) == 0 {
-			rest = buf
+	for b.Loop() {
+		for rest := buf; len(rest) > 0; {
+			n, err := DecodeRequest(rest, &r)
+			if err != nil || n == 0 {
+				b.Fatal(n, err)
+			}
+			rest = rest[n:]
 		}
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/frame")
 }
 
 func BenchmarkDecodeReply(b *testing.B) {
