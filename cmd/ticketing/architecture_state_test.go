@@ -67,7 +67,7 @@ func (p *goPackage) isFunc(id *ast.Ident) bool {
 
 // checkGlobals finds init functions and package-level variables that are, or could become, state. Allowed are
 // sentinel errors, embedded files, assertions (var _ = ...), the linker's stamps, and tables that nothing in
-// the package writes to; a pure package has errors and assertions alone.
+// the package writes to. A pure package has no tables but arrays, which are values and cannot be aliased unseen.
 func checkGlobals(p *goPackage) (problems []string) {
 	for _, f := range p.files {
 		for _, decl := range f.ast.Decls {
@@ -108,8 +108,8 @@ func (p *goPackage) judgeGlobal(name *ast.Ident, value *ast.ValueSpec, written m
 	if types.Implements(object.Type(), errorInterface()) && len(value.Values) > 0 {
 		return ""
 	}
-	if pure[p.dir] {
-		return "a pure package has none but sentinel errors"
+	if _, isArray := object.Type().Underlying().(*types.Array); pure[p.dir] && !isArray {
+		return "a pure package has none but sentinel errors and arrays that nothing writes to"
 	}
 	switch t := object.Type().Underlying().(type) {
 	case *types.Basic:
@@ -130,8 +130,8 @@ func (p *goPackage) judgeGlobal(name *ast.Ident, value *ast.ValueSpec, written m
 	return "it could be state; put it into a struct that is handed around"
 }
 
-// writtenGlobals finds the package's variables that are assigned to, whose address is taken, or on which a
-// method with a pointer receiver is called.
+// writtenGlobals finds the package's variables that are assigned to, whose address is taken (a slice of an array
+// is one), or on which a method with a pointer receiver is called.
 func (p *goPackage) writtenGlobals() map[types.Object]bool {
 	written := map[types.Object]bool{}
 	mark := func(e ast.Expr) {
@@ -155,6 +155,10 @@ func (p *goPackage) writtenGlobals() map[types.Object]bool {
 				}
 			case *ast.UnaryExpr:
 				if n.Op == token.AND {
+					mark(n.X)
+				}
+			case *ast.SliceExpr:
+				if _, isArray := p.info.TypeOf(n.X).Underlying().(*types.Array); isArray {
 					mark(n.X)
 				}
 			case *ast.CallExpr:
