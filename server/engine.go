@@ -1,0 +1,241 @@
+package server
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ticketing.internal/lock"
+	"ticketing.internal/wire"
+)
+
+// never is a deadline that does not come.
+const never = int64(1<<63 - 1)
+
+// engine owns the lock manager. Shards enter it with whole batches: everything that a loop has read is decided under one
+// hold of the lock, and leaves as bytes in outboxes or as mail to other shards.
+type engine struct {
+	mu sync.Mutex
+
+	// Guarded by mu.
+	clock     *clock
+	manager   *lock.Manager
+	gate      *gate
+	sessions  []*conn // by lock.Session
+	current   *shard  // the shard whose batch is being decided
+	now       lock.Time
+	waking    []*shard      // shards that got mail in this batch
+	nextChore int64         // mono ns
+	drained   chan struct{} // closed once the server drains and no connected client holds a key; nil while it serves
+	nextTick  int64         // mono ns at which a loop will come round for the manager's timers
+	holdTick  int64         // mono ns before which no timer is judged: after a stall, what has arrived is read first
+
+	request  wire.Request  // scratch of the request path
+	owners   *rand.ChaCha8 // of v0 acquires
+	counters counters
+
+	// Immutable.
+	timekeeper *shard // a loop that streams may wake for a nearer timer; nil where there is none
+	welcomer   welcomer
+	events     *events
+	notifier   *notifier
+	commit     func(stateWrite) // starts a write of the state file; called without mu
+
+	progress atomic.Int64 // mono ns of the last time that the engine was left
+}
+
+const (
+	// stallGap is how much later than planned the keeper of time must come round to count as stopped or starved, in ns.
+	stallGap = 100 * int64(time.Millisecond)
+	// stallGrace is how long after a stall timers are not judged, so that every loop and stream reads first, in ns.
+	stallGrace = 50 * int64(time.Millisecond)
+)
+
+// choreInterval is how often what is due once in a while is done.
+const choreInterval = 500 * time.Millisecond
+
+// tickBudget is how many due timers one hold of the engine decides, so that a mass expiry does not keep clients waiting.
+const tickBudget = 1024
+
+// enter takes the engine for one batch of s.
+func (e *engine) enter(s *shard, now lock.Time) {
+	e.mu.Lock()
+	e.current, e.now = s, now
+}
+
+// leave ends the batch: leases granted in it start now, and shards that got mail are woken.
+// It returns when the next timer of the manager is due.
+func (e *engine) leave() (deadline int64) {
+	after := e.clock.now()
+	write, commit := e.gate.advance(after, e.manager)
+	e.manager.EndBatch(after)
+	if err := e.gate.settle(e.now.Mono, after.Mono); err != nil {
+		e.withhold(after)
+	}
+	if e.drained != nil && e.manager.HeldByOpenSessions() == 0 {
+		close(e.drained)
+		e.drained = nil
+	}
+	deadline = max(e.manager.NextDeadline(), e.holdTick)
+	if e.current.keepsTime {
+		e.nextTick = deadline
+	} else if deadline < e.nextTick && e.timekeeper != nil {
+		e.nextTick = deadline
+		e.summon(e.timekeeper)
+	}
+	e.progress.Store(after.Mono)
+	e.current = nil
+	var few [4]*shard
+	woken := append(few[:0], e.waking...)
+	e.waking = e.waking[:0]
+	e.mu.Unlock()
+	for _, s := range woken {
+		s.wake()
+	}
+	if commit {
+		e.commit(write)
+	}
+	return deadline
+}
+
+// withhold keeps the grants of this batch from leaving: the leases could outlive what the state file says, and it cannot be
+// written. Their connections are reset, which takes the grants back.
+func (e *engine) withhold(now lock.Time) {
+	for _, c := range e.current.dirty {
+		if c.out != nil && len(c.out.undelivered()) > 0 {
+			c.doomed = true
+		}
+	}
+	for _, s := range e.waking {
+		for i := range s.mail {
+			if m := &s.mail[i]; m.kind == mailReply && m.reply.Op == wire.OpGranted {
+				e.manager.TakeBack(now, m.reply.Ref, m.reply.Token)
+				m.kind = mailEvict
+			}
+		}
+	}
+}
+
+// batch enters the engine for f.
+func (e *engine) batch(s *shard, f func(now lock.Time)) {
+	now := e.clock.now()
+	e.enter(s, now)
+	f(now)
+	e.leave()
+}
+
+// written takes the outcome of a write of the state file.
+func (e *engine) written(s *shard, err error) {
+	e.batch(s, func(now lock.Time) { e.gate.written(now, err) })
+}
+
+// tick judges what is due, and does the server's chores. It reports whether more is due already than one hold of the engine
+// should do.
+func (e *engine) tick(now lock.Time) (more bool) {
+	if now.Mono >= e.nextChore {
+		e.nextChore = now.Mono + int64(choreInterval)
+		e.clock.refresh()
+		e.events.flush(now.Mono)
+		e.notifier.alive(now.Mono)
+	}
+	if now.Mono < e.holdTick {
+		return false
+	}
+	return e.manager.Tick(now, tickBudget)
+}
+
+// open makes a session of c, which has just proved the token.
+func (e *engine) open(c *conn, name string) {
+	c.session = e.manager.OpenSession(lock.Client{Name: name, Addr: c.remote.String()})
+	for int(c.session) >= len(e.sessions) {
+		e.sessions = append(e.sessions, nil)
+	}
+	e.sessions[c.session] = c
+	c.state = stateOpen
+}
+
+// closeSession ends c's session, if it has one: its waiters leave their queues.
+func (e *engine) closeSession(now lock.Time, c *conn) {
+	if c.session == 0 {
+		return
+	}
+	e.sessions[c.session] = nil
+	e.manager.CloseSession(now, c.session)
+	c.session = 0
+}
+
+// takeBack releases every grant that c was told of but that did not leave whole.
+// It reports whether there was one: then the connection must be reset.
+func (e *engine) takeBack(now lock.Time, c *conn) bool {
+	if c.out == nil {
+		return false
+	}
+	grants := c.out.undelivered()
+	for _, g := range grants {
+		e.manager.TakeBack(now, g.ref, g.token)
+	}
+	return len(grants) > 0
+}
+
+// Reply is lock.Sink: the manager has decided something for a session.
+func (e *engine) Reply(s lock.Session, r *lock.Reply) {
+	c := e.sessions[s]
+	if c.shard == e.current {
+		c.answer(e.now, r)
+		return
+	}
+	m := mail{to: c, reply: *r}
+	m.reply.Key = nil
+	e.post(m)
+}
+
+// ForeignRelease is lock.Sink: a key was given back from another host than it was granted to.
+func (e *engine) ForeignRelease(s lock.Session, key []byte, owner, token uint64, grantedTo lock.Client) {
+	e.events.foreignRelease(key, owner, token, grantedTo, e.sessions[s].remote)
+}
+
+// post puts m into the mail of its connection's shard, which is woken when the batch ends.
+func (e *engine) post(m mail) {
+	m.to.shard.mail = append(m.to.shard.mail, m)
+	e.summon(m.to.shard)
+}
+
+// summon wakes s when the batch ends.
+func (e *engine) summon(s *shard) {
+	if !s.waking {
+		s.waking = true
+		e.waking = append(e.waking, s)
+	}
+}
+
+// send posts m from outside of a batch.
+func (e *engine) send(m mail) {
+	e.mu.Lock()
+	s := m.to.shard
+	s.mail = append(s.mail, m)
+	wake := !s.waking
+	s.waking = true
+	e.mu.Unlock()
+	if wake {
+		s.wake()
+	}
+}
+
+// collect hands each message of s to take, in order. Called inside a batch of s.
+func (e *engine) collect(now lock.Time, s *shard, take func(lock.Time, *mail)) {
+	for i := range s.mail {
+		m := &s.mail[i]
+		if m.kind == mailReply && m.to.state != stateOpen {
+			// The connection ended while its reply was under way. A grant among such replies reached nobody.
+			if m.reply.Op == wire.OpGranted {
+				e.manager.TakeBack(now, m.reply.Ref, m.reply.Token)
+			}
+			continue
+		}
+		take(now, m)
+	}
+	clear(s.mail)
+	s.mail = s.mail[:0]
+	s.waking = false
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"crypto/rand"
+	"sync/atomic"
+
+	"ticketing.internal/auth"
+	"ticketing.internal/wire"
+)
+
+// handshake is the part of a connection that is dropped once the client has proved the token.
+type handshake struct {
+	nonce   [auth.EncodedNonceSize]byte
+	binding []byte // of TLS; empty on plaintext
+	// bindable is false on a TLS session that has no exporter: such a session may speak v0 only.
+	bindable bool
+	denial   wire.Protocol // stateDenied: the protocol in which to say so
+}
+
+// welcomer is what a handshake needs to know of the server.
+type welcomer struct {
+	tokens   atomic.Pointer[auth.Tokens] // replaced on SIGHUP
+	legacy   bool
+	domain   [16]byte
+	inFlight uint32
+}
+
+// greet gives c a fresh nonce and queues the greeting. Called by the owner of c.
+func (c *conn) greet(binding []byte, bindable bool) {
+	var raw [auth.NonceSize]byte
+	rand.Read(raw[:])
+	h := &handshake{binding: binding, bindable: bindable}
+	auth.EncodeNonce(h.nonce[:0], &raw)
+	c.shake = h
+	o := c.box()
+	o.bytes = wire.AppendGreeting(o.bytes, h.nonce[:])
+}
+
+// hello judges the beginning of what a client sends. It returns how many bytes it used: 0 when more must arrive first.
+// Afterwards c.state says what became of the connection. Called inside a batch.
+func (e *engine) hello(c *conn, data []byte) (used int) {
+	if len(data) == 0 {
+		return 0
+	}
+	switch wire.Version(data[0]) {
+	case wire.V1:
+		return e.helloV1(c, data)
+	case wire.V0:
+		return e.helloV0(c, data)
+	}
+	e.events.stranger(c.remote, data)
+	c.refuse(wire.UnsupportedVersion)
+	return len(data)
+}
+
+func (e *engine) helloV1(c *conn, data []byte) (used int) {
+	h := c.shake
+	if !h.bindable {
+		c.refuse(wire.UnsupportedVersion)
+		return len(data)
+	}
+	var hello wire.Hello
+	n, err := wire.DecodeHello(data, &hello)
+	if err != nil {
+		e.events.malformed(c.remote)
+		c.refuse(wire.Malformed)
+		return len(data)
+	}
+	if n == 0 {
+		return 0
+	}
+	token, ok := e.welcomer.tokens.Load().MatchClient(hello.Proof[:], h.nonce[:], hello.Nonce[:], h.binding, hello.Name)
+	if !ok {
+		e.deny(c, wire.V1)
+		return len(data)
+	}
+	o := c.box()
+	o.bytes = wire.AppendWelcome(o.bytes, &wire.Welcome{
+		Role:     wire.RoleServing,
+		InFlight: e.welcomer.inFlight,
+		Domain:   e.welcomer.domain,
+		Proof:    auth.ServerProof(token, hello.Nonce[:], h.nonce[:], h.binding),
+	})
+	e.open(c, string(hello.Name))
+	c.shake = nil
+	return n
+}
+
+func (e *engine) helloV0(c *conn, data []byte) (used int) {
+	if !e.welcomer.legacy {
+		o := c.box()
+		o.bytes = wire.AppendLegacyError(o.bytes, wire.LegacyNotActive)
+		c.state = stateClosing
+		return len(data)
+	}
+	digest, n, err := wire.ParseLegacyDigest(data)
+	if err != nil {
+		e.events.stranger(c.remote, data)
+		e.deny(c, wire.V0)
+		return len(data)
+	}
+	if n == 0 {
+		return 0
+	}
+	if !e.welcomer.tokens.Load().MatchLegacy(digest, c.shake.nonce[:]) {
+		e.deny(c, wire.V0)
+		return len(data)
+	}
+	c.legacy = newLegacySession()
+	e.open(c, "")
+	c.shake = nil
+	return n
+}
+
+// deny notes that the client does not know the token. The answer is held back for a while by the connection's owner, which
+// then calls tellDenied: guessing is slow.
+func (e *engine) deny(c *conn, p wire.Protocol) {
+	c.shake.denial = p
+	c.state = stateDenied
+	e.counters.authFailures++
+	e.events.authFailed(c.remote)
+}
+
+// tellDenied queues the answer to a wrong proof.
+func (c *conn) tellDenied() {
+	if c.shake.denial == wire.V0 {
+		o := c.box()
+		o.bytes = wire.AppendLegacyError(o.bytes, wire.AuthFailed.String())
+		c.state = stateClosing
+		return
+	}
+	c.refuse(wire.AuthFailed)
+}
+
+// refuse queues an E reply that answers no request, the last that the connection sends.
+func (c *conn) refuse(f wire.Failure) {
+	c.fail(f, 0)
+	c.state = stateClosing
+}

@@ -1,0 +1,307 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ticketing.internal/lock"
+)
+
+// carrier is what an event loop keeps of a connection beside its protocol.
+type carrier struct {
+	fd       int
+	interest uint32
+	held     bool    // the peer does not take its replies: nothing is read until it does
+	stream   *stream // nil on a connection of a loop
+}
+
+const (
+	readSize  = 64 << 10 // bytes read from a connection at a time
+	arenaSize = 4 * readSize
+	// longestSleep bounds a wait, so that /livez can tell an idle loop from one that is stuck, and chores get done.
+	longestSleep = 500 * int64(time.Millisecond)
+)
+
+// loop is an event loop: one goroutine that serves many plaintext connections, each batch run to completion
+// (read, decide, write) without handing anything to another goroutine.
+type loop struct {
+	shard
+	*poller
+	engine    *engine
+	admission *admission
+
+	// Owned by the loop.
+	conns   []*conn // by descriptor
+	arena   []byte
+	batch   []input
+	ended   []*conn // connections whose peer has finished or failed
+	now     int64   // mono ns of the present turn
+	planned int64   // mono ns by which the loop meant to come round
+	stalled bool    // it came round late: timers wait until nothing is left to read
+
+	handshakes, denied, idle, lingering fifo // of waitRead
+	quiet, slow                         fifo // of waitWrite
+
+	stopping atomic.Bool
+	done     chan struct{}
+}
+
+// input is what one connection sent.
+type input struct {
+	c     *conn
+	data  []byte
+	ended bool // nothing follows
+}
+
+func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) {
+	p, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{
+		poller: p, engine: e, admission: a, arena: make([]byte, arenaSize), done: make(chan struct{}),
+		handshakes: fifo{kind: waitRead, limit: int64(handshakeLimit)},
+		denied:     fifo{kind: waitRead, limit: int64(denialDelay)},
+		idle:       fifo{kind: waitRead, limit: int64(idleTimeout)},
+		lingering:  fifo{kind: waitRead, limit: int64(lingerLimit)},
+		quiet:      fifo{kind: waitWrite, limit: int64(legacyKeepAlive)},
+		slow:       fifo{kind: waitWrite, limit: int64(slowReaderLimit)},
+	}
+	l.shard.wake, l.shard.keepsTime = p.wake, true
+	return l, nil
+}
+
+// run serves until stop. It closes every connection that is left.
+func (l *loop) run() {
+	defer close(l.done)
+	deadline, more := int64(0), false
+	l.planned = l.engine.clock.mono() + longestSleep
+	for !l.stopping.Load() {
+		events := l.next(deadline, more)
+		l.noticeStall(len(events))
+		for {
+			events = l.read(events)
+			deadline, more = l.decide()
+			l.flush()
+			if len(events) == 0 {
+				break
+			}
+		}
+	}
+	l.closeAll()
+	l.poller.close()
+}
+
+// stop ends run and waits for it.
+func (l *loop) stop() {
+	l.stopping.Store(true)
+	l.poller.wake()
+	<-l.done
+}
+
+// next returns what is ready, waiting for it until deadline unless more is to be done at once.
+func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
+	if events := l.poll(); len(events) > 0 || more {
+		return events
+	}
+	now := l.engine.clock.mono()
+	sleep := min(deadline, l.ownDeadline(), now+longestSleep) - now
+	if sleep <= 0 {
+		return nil
+	}
+	l.planned = now + sleep
+	return l.wait(int((sleep + int64(time.Millisecond) - 1) / int64(time.Millisecond)))
+}
+
+// noticeStall holds timers back when the loop was stopped or starved: what arrived meanwhile is read before leases, waits and
+// silence are judged (semantics, rule 14).
+func (l *loop) noticeStall(events int) {
+	now := l.engine.clock.mono()
+	if now > l.planned+stallGap {
+		l.stalled = true
+		l.engine.mu.Lock()
+		l.engine.holdTick = max(l.engine.holdTick, now+stallGrace)
+		l.engine.mu.Unlock()
+	} else if events == 0 {
+		l.stalled = false
+	}
+	l.planned = now + longestSleep
+}
+
+// ownDeadline is when the first of the loop's own limits is over.
+func (l *loop) ownDeadline() int64 {
+	return min(l.handshakes.deadline(), l.denied.deadline(), l.idle.deadline(), l.lingering.deadline(),
+		l.quiet.deadline(), l.slow.deadline())
+}
+
+// read fills the arena from the ready connections and returns the events that found no room.
+func (l *loop) read(events []unix.EpollEvent) (left []unix.EpollEvent) {
+	l.batch = l.batch[:0]
+	at := 0
+	for i := range events {
+		if arenaSize-at < readSize {
+			return events[i:]
+		}
+		ev := &events[i]
+		if int(ev.Fd) == l.event {
+			l.drain()
+			continue
+		}
+		c := l.conns[ev.Fd]
+		if c == nil {
+			continue
+		}
+		if ev.Events&unix.EPOLLOUT != 0 {
+			l.dirty = append(l.dirty, c)
+		}
+		if ev.Events&(unix.EPOLLIN|unix.EPOLLHUP|unix.EPOLLERR) == 0 {
+			continue
+		}
+		at += l.readFrom(c, at)
+	}
+	return nil
+}
+
+// readFrom reads once from c into the arena and returns how much of the arena it used.
+func (l *loop) readFrom(c *conn, at int) (used int) {
+	held := copy(l.arena[at:], c.partial)
+	n, errno := readNow(c.fd, l.arena[at+held:at+readSize])
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return 0
+	case errno != 0 || n == 0:
+		c.doomed = c.doomed || errno != 0
+		l.batch = append(l.batch, input{c: c, ended: true})
+		return 0
+	}
+	l.batch = append(l.batch, input{c: c, data: l.arena[at : at+held+n]})
+	// The next connection's input starts on a cache line of its own.
+	return (held + n + 63) &^ 63
+}
+
+// decide takes the engine for everything that was read, for mail and for what is due.
+func (l *loop) decide() (deadline int64, more bool) {
+	e := l.engine
+	now := e.clock.now()
+	l.now = now.Mono
+	e.enter(&l.shard, now)
+	e.collect(now, &l.shard, l.take)
+	for i := range l.batch {
+		l.consume(now, &l.batch[i])
+	}
+	if !l.stalled {
+		l.judgeSilence(now)
+		more = e.tick(now)
+	}
+	return e.leave(), more
+}
+
+// consume decides one connection's input.
+func (l *loop) consume(now lock.Time, in *input) {
+	c, e := in.c, l.engine
+	if c.state == stateClosed {
+		return
+	}
+	before := c.state
+	rest := e.consume(now, c, in.data)
+	if len(rest) > 0 || len(c.partial) > 0 {
+		c.partial = append(c.partial[:0], rest...)
+	}
+	if in.ended {
+		e.closeSession(now, c)
+		l.ended = append(l.ended, c)
+		return
+	}
+	l.watch(now, c, before)
+}
+
+// watch moves c to the time limit of its state.
+func (l *loop) watch(now lock.Time, c *conn, before connState) {
+	switch {
+	case c.state == stateOpen && c.legacy == nil:
+		l.idle.push(c, now.Mono)
+	case c.state == before:
+		return
+	case c.state == stateOpen:
+		c.leave(waitRead)
+		l.quiet.push(c, now.Mono)
+	case c.state == stateDenied:
+		l.denied.push(c, now.Mono)
+		l.setInterest(c, 0)
+	}
+	if before == stateHandshake && c.state == stateOpen {
+		c.partial = nil
+		l.admission.proved(c)
+	}
+}
+
+// judgeSilence deals with the connections of the loop whose time is over.
+func (l *loop) judgeSilence(now lock.Time) {
+	for _, f := range []*fifo{&l.handshakes, &l.idle, &l.lingering, &l.slow} {
+		for c := f.due(now.Mono); c != nil; c = f.due(now.Mono) {
+			if f == &l.slow {
+				l.engine.counters.slowReadersClosed++
+				l.engine.events.slowReader(c.remote)
+				c.doomed = true
+			}
+			f.remove(c)
+			l.engine.closeSession(now, c)
+			l.ended = append(l.ended, c)
+		}
+	}
+	for c := l.denied.due(now.Mono); c != nil; c = l.denied.due(now.Mono) {
+		l.denied.remove(c)
+		c.tellDenied()
+	}
+	for c := l.quiet.due(now.Mono); c != nil; c = l.quiet.due(now.Mono) {
+		o := c.box()
+		o.bytes = append(o.bytes, '\n')
+		l.quiet.push(c, now.Mono)
+	}
+}
+
+// take carries out one message of the loop's mail.
+func (l *loop) take(now lock.Time, m *mail) {
+	c := m.to
+	switch m.kind {
+	case mailReply:
+		c.answer(now, &m.reply)
+	case mailAdopt:
+		l.adopt(now, c)
+	case mailEvict:
+		c.doomed = true
+		fallthrough
+	case mailClose:
+		if c.state != stateClosed {
+			l.engine.closeSession(now, c)
+			l.ended = append(l.ended, c)
+		}
+	}
+}
+
+// adopt takes a connection that was just accepted, and greets it.
+func (l *loop) adopt(now lock.Time, c *conn) {
+	for c.fd >= len(l.conns) {
+		l.conns = append(l.conns, make([]*conn, max(64, len(l.conns)))...)
+	}
+	c.interest = unix.EPOLLIN
+	if err := l.add(c.fd, c.interest); err != nil {
+		unix.Close(c.fd)
+		c.state = stateClosed
+		l.admission.left(c)
+		return
+	}
+	l.conns[c.fd] = c
+	l.handshakes.push(c, now.Mono)
+	c.greet(nil, true)
+}
+
+// setInterest changes what c's descriptor is watched for.
+func (l *loop) setInterest(c *conn, interest uint32) {
+	if c.interest != interest {
+		c.interest = interest
+		l.set(c.fd, interest)
+	}
+}

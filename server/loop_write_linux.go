@@ -1,0 +1,153 @@
+package server
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// flush writes what this turn brought about, then closes the connections that have ended.
+func (l *loop) flush() {
+	for i := 0; i < len(l.dirty); i++ {
+		if c := l.dirty[i]; c.state != stateClosed {
+			l.write(c)
+		}
+	}
+	clear(l.dirty)
+	l.dirty = l.dirty[:0]
+	for i := 0; i < len(l.ended); i++ {
+		l.finish(l.ended[i])
+	}
+	clear(l.ended)
+	l.ended = l.ended[:0]
+}
+
+// write hands c's outbox to the kernel. What does not fit stays, and until it has gone nothing more is read from c.
+func (l *loop) write(c *conn) {
+	if c.out == nil {
+		return
+	}
+	if c.doomed {
+		l.ended = append(l.ended, c)
+		return
+	}
+	o := c.out
+	n, errno := writeNow(c.fd, o.bytes[o.sent:])
+	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
+		c.doomed = true
+		l.ended = append(l.ended, c)
+		return
+	}
+	o.sent += n
+	if o.sent < len(o.bytes) {
+		l.hold(c, n > 0)
+		return
+	}
+	l.sentAll(c)
+}
+
+// sentAll returns c's outbox and lets c be read again.
+func (l *loop) sentAll(c *conn) {
+	l.giveBack(c.out)
+	c.out = nil
+	if c.held {
+		c.held = false
+		l.admission.hold(c, 0)
+		c.leave(waitWrite)
+		if c.state != stateDenied {
+			l.setInterest(c, unix.EPOLLIN)
+		}
+		if c.state == stateOpen && c.legacy == nil {
+			// While it was not read, its silence did not count.
+			l.idle.push(c, l.now)
+		}
+	}
+	switch {
+	case c.state == stateClosing:
+		// The other side is told that nothing follows, and what it still sends is thrown away for a moment: closing
+		// with unread input would reset the connection, and could destroy the last reply on its way.
+		unix.Shutdown(c.fd, unix.SHUT_WR)
+		l.setInterest(c, unix.EPOLLIN)
+		l.lingering.push(c, l.now)
+	case c.legacy != nil && c.state == stateOpen:
+		l.quiet.push(c, l.now)
+	}
+}
+
+// hold keeps c, whose peer does not take its replies, waiting to be writable, and off reading.
+func (l *loop) hold(c *conn, progress bool) {
+	if progress || !c.held {
+		l.slow.push(c, l.now)
+	}
+	if !c.held {
+		c.held = true
+		if c.links[waitRead].in == &l.idle {
+			c.leave(waitRead)
+		}
+		l.setInterest(c, unix.EPOLLOUT)
+	}
+	if c.unsent() > maxUnsent {
+		c.doomed = true
+		l.ended = append(l.ended, c)
+		return
+	}
+	if victim := l.admission.hold(c, c.unsent()); victim != nil {
+		l.engine.send(mail{to: victim, kind: mailEvict})
+	}
+}
+
+// finish closes c, whose session has ended or ends now. Replies already decided are written once more; a grant that the
+// kernel does not accept whole is taken back, and then nothing more of the connection is sent (semantics, rule 12).
+func (l *loop) finish(c *conn) {
+	if c.state == stateClosed {
+		return
+	}
+	if c.out != nil && !c.doomed {
+		n, errno := writeNow(c.fd, c.out.bytes[c.out.sent:])
+		c.out.sent += n
+		c.doomed = errno != 0
+	}
+	e := l.engine
+	if c.session != 0 || c.out != nil && len(c.out.undelivered()) > 0 {
+		now := e.clock.now()
+		e.enter(&l.shard, now)
+		e.closeSession(now, c)
+		if e.takeBack(now, c) {
+			c.doomed = true
+		}
+		e.leave()
+	}
+	l.discard(c)
+}
+
+// discard gives back everything that c has.
+func (l *loop) discard(c *conn) {
+	if c.doomed {
+		unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	}
+	unix.Close(c.fd)
+	l.conns[c.fd] = nil
+	c.state = stateClosed
+	c.leave(waitRead)
+	c.leave(waitWrite)
+	if c.out != nil {
+		l.giveBack(c.out)
+		c.out = nil
+	}
+	c.partial, c.legacy, c.shake = nil, nil, nil
+	l.admission.left(c)
+}
+
+// closeAll ends every connection of the loop, at the end of the server.
+func (l *loop) closeAll() {
+	now := l.engine.clock.now()
+	l.now = now.Mono
+	l.engine.enter(&l.shard, now)
+	l.engine.collect(now, &l.shard, l.take)
+	for _, c := range l.conns {
+		if c != nil {
+			l.engine.closeSession(now, c)
+			l.ended = append(l.ended, c)
+		}
+	}
+	l.engine.leave()
+	l.flush()
+}

@@ -1,0 +1,54 @@
+package server
+
+import "ticketing.internal/lock"
+
+// A shard owns connections: an event loop with many, or a stream with one. Others reach a connection only through its
+// shard's mail.
+type shard struct {
+	// Immutable.
+	wake      func() // makes the owner collect its mail; called without the engine's lock
+	keepsTime bool   // the owner comes round by itself when the deadline that leave returned is over
+
+	// Owned by the owner's thread of control; a stream's are guarded by the engine's lock.
+	dirty []*conn   // connections that have something to send since the last flush
+	spare []*outbox // outboxes to lend
+
+	// Guarded by the engine's lock.
+	mail   []mail
+	waking bool // wake is due or under way
+}
+
+// mail is a message to a connection of a shard: a reply that another shard's batch brought about, or an order.
+type mail struct {
+	to    *conn
+	kind  mailKind
+	reply lock.Reply // mailReply; its Key is not kept
+}
+
+type mailKind uint8
+
+const (
+	mailReply mailKind = iota
+	mailAdopt          // a connection that was just accepted
+	mailEvict          // close it: it makes room for others
+	mailClose          // the server stops: flush and close
+)
+
+// borrow lends an outbox.
+func (s *shard) borrow() *outbox {
+	if n := len(s.spare); n > 0 {
+		o := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return o
+	}
+	return &outbox{bytes: make([]byte, 0, initialOutbox)}
+}
+
+// giveBack takes an outbox whose content is dealt with.
+func (s *shard) giveBack(o *outbox) {
+	if len(s.spare) >= keptOutboxes || cap(o.bytes) > keptOutbox {
+		return
+	}
+	o.bytes, o.grants, o.sent = o.bytes[:0], o.grants[:0], 0
+	s.spare = append(s.spare, o)
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"ticketing.internal/lock"
+	"ticketing.internal/tlsconf"
+)
+
+// stream serves one connection with goroutines: TLS everywhere, and plaintext on systems without event loops. One goroutine
+// reads and decides, and writes what it decided itself; what other connections bring about for this one is written by a
+// goroutine that lives only for that.
+type stream struct {
+	shard
+	conn      *conn
+	engine    *engine
+	admission *admission
+	tcp       *net.TCPConn
+	tls       *tls.Conn // nil on plaintext
+	idle      time.Duration
+
+	writing sync.Mutex // held while an outbox is on its way, so that they leave in order
+	failed  bool       // guarded by writing: nothing more leaves
+
+	// Guarded by the engine's lock.
+	quiet *time.Timer // v0: sends a newline after a time without replies
+}
+
+const (
+	streamBuffer = 4 << 10 // bytes that one read takes at most
+	// streamChunk is how much one write hands over, and so what must leave within slowReaderLimit.
+	streamChunk = 64 << 10
+)
+
+func newStream(e *engine, tcp *net.TCPConn) *stream {
+	s := &stream{engine: e, tcp: tcp}
+	s.shard.wake = func() { go s.flush() }
+	s.conn = &conn{shard: &s.shard, remote: remoteOf(tcp.RemoteAddr()), carrier: carrier{stream: s}}
+	return s
+}
+
+// transport is what frames go over.
+func (s *stream) transport() net.Conn {
+	if s.tls != nil {
+		return s.tls
+	}
+	return s.tcp
+}
+
+// serve runs the connection to its end.
+func (s *stream) serve() {
+	defer s.discard()
+	s.transport().SetDeadline(deadlineIn(handshakeLimit))
+	binding, bindable, ok := s.secure()
+	if !ok {
+		return
+	}
+	s.tcp.SetWriteDeadline(time.Time{})
+	s.batch(func(lock.Time) { s.conn.greet(binding, bindable) })
+	if s.flush() {
+		s.read()
+	}
+}
+
+// secure makes the TLS handshake, if there is to be one.
+func (s *stream) secure() (binding []byte, bindable, ok bool) {
+	if s.tls == nil {
+		return nil, true, true
+	}
+	if err := s.tls.Handshake(); err != nil {
+		var plain tls.RecordHeaderError
+		if errors.As(err, &plain) {
+			s.engine.events.plaintextOnTLS(s.conn.remote)
+		} else {
+			s.engine.events.handshakeFailed(s.conn.remote, err)
+		}
+		return nil, false, false
+	}
+	binding, err := tlsconf.Binding(s.tls.ConnectionState())
+	return binding, err == nil, true
+}
+
+// batch enters the engine for f.
+func (s *stream) batch(f func(now lock.Time)) {
+	s.engine.batch(&s.shard, func(now lock.Time) {
+		s.engine.collect(now, &s.shard, s.take)
+		f(now)
+	})
+}
+
+// take carries out one message of the stream's mail.
+func (s *stream) take(now lock.Time, m *mail) {
+	switch m.kind {
+	case mailReply:
+		s.conn.answer(now, &m.reply)
+	case mailEvict:
+		s.conn.doomed = true
+		s.tcp.Close()
+	case mailClose:
+		s.engine.closeSession(now, s.conn)
+		s.tcp.SetReadDeadline(deadlineIn(0))
+	}
+}
+
+// read decides what arrives until the connection ends.
+func (s *stream) read() {
+	c, t := s.conn, s.transport()
+	buffer := make([]byte, streamBuffer)
+	held := 0
+	var lastRead, armed int64
+	for {
+		n, err := t.Read(buffer[held:])
+		now := s.engine.clock.mono()
+		if err != nil && s.patient(err, now, lastRead, &armed) {
+			continue
+		}
+		before := c.state
+		s.batch(func(now lock.Time) {
+			held = copy(buffer, s.engine.consume(now, c, buffer[:held+n]))
+			if err != nil {
+				s.engine.closeSession(now, c)
+			}
+		})
+		if before == stateHandshake && c.state == stateOpen {
+			s.admission.proved(c)
+			s.tcp.SetReadDeadline(time.Time{})
+			s.startKeepAlive()
+		}
+		if c.state == stateDenied {
+			s.sayDenied()
+		}
+		if !s.flush() || err != nil {
+			return
+		}
+		if c.state == stateClosing {
+			s.linger()
+			return
+		}
+		lastRead = now
+		if c.state == stateOpen && c.legacy == nil {
+			s.arm(now, &armed)
+		}
+	}
+}
+
+// arm lets the read that follows fail once the client has been silent for too long. The deadline is set anew only when a
+// quarter of it is used up: setting it costs more than reading a frame.
+func (s *stream) arm(now int64, armed *int64) {
+	if *armed-now < int64(s.idle)*3/4 {
+		*armed = now + int64(s.idle)
+		s.tcp.SetReadDeadline(deadlineIn(s.idle))
+	}
+}
+
+// patient reports whether a read that ran into its deadline may go on, because the client has not been silent for so long.
+func (s *stream) patient(err error, now, lastRead int64, armed *int64) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || s.conn.state != stateOpen || s.conn.legacy != nil || s.conn.session == 0 {
+		return false
+	}
+	left := lastRead + int64(s.idle) - now
+	if left <= 0 {
+		return false
+	}
+	*armed = now + left
+	s.tcp.SetReadDeadline(deadlineIn(time.Duration(left)))
+	return true
+}
+
+// sayDenied answers a wrong proof, late.
+func (s *stream) sayDenied() {
+	timer := time.NewTimer(denialDelay)
+	<-timer.C
+	s.batch(func(lock.Time) { s.conn.tellDenied() })
+}
+
+// startKeepAlive sends a v0 client a newline whenever it has heard nothing for a while.
+func (s *stream) startKeepAlive() {
+	if s.conn.legacy == nil {
+		return
+	}
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	s.quiet = time.AfterFunc(legacyKeepAlive, func() {
+		s.batch(func(lock.Time) {
+			if s.conn.state == stateOpen {
+				o := s.conn.box()
+				o.bytes = append(o.bytes, '\n')
+			}
+		})
+		s.flush()
+	})
+}
+
+// flush writes whatever waits to be written, until nothing does. It reports whether the connection still works.
+func (s *stream) flush() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for {
+		var o *outbox
+		var doomed bool
+		s.batch(func(lock.Time) {
+			s.shard.dirty = s.shard.dirty[:0]
+			o, s.conn.out = s.conn.out, nil
+			doomed = s.conn.doomed
+		})
+		if o == nil {
+			return !s.failed && !doomed
+		}
+		err := net.ErrClosed
+		if !doomed {
+			err = s.send(o)
+		}
+		s.batch(func(now lock.Time) { s.sent(now, o, err) })
+	}
+}
+
+// send hands o to the transport.
+func (s *stream) send(o *outbox) error {
+	if s.failed {
+		return net.ErrClosed
+	}
+	if victim := s.admission.hold(s.conn, len(o.bytes)); victim != nil {
+		s.engine.send(mail{to: victim, kind: mailEvict})
+	}
+	defer s.admission.hold(s.conn, 0)
+	t := s.transport()
+	for o.sent < len(o.bytes) {
+		s.tcp.SetWriteDeadline(deadlineIn(slowReaderLimit))
+		n, err := t.Write(o.bytes[o.sent:min(len(o.bytes), o.sent+streamChunk)])
+		o.sent += n
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sent deals with an outbox that has left, or not. After a failure nothing more is sent, and what was granted in vain is
+// taken back.
+func (s *stream) sent(now lock.Time, o *outbox, err error) {
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !s.failed {
+			s.engine.counters.slowReadersClosed++
+			s.engine.events.slowReader(s.conn.remote)
+		}
+		s.failed, s.conn.doomed = true, true
+		for _, g := range o.undelivered() {
+			s.engine.manager.TakeBack(now, g.ref, g.token)
+		}
+		s.engine.closeSession(now, s.conn)
+		s.tcp.SetLinger(0)
+		s.tcp.Close()
+	} else if s.quiet != nil {
+		s.quiet.Reset(legacyKeepAlive)
+	}
+	s.giveBack(o)
+}
+
+// linger tells the client that nothing follows, and throws away what it still sends for a moment (see loop.sentAll).
+func (s *stream) linger() {
+	if s.tls != nil {
+		s.tls.CloseWrite()
+	}
+	s.tcp.CloseWrite()
+	s.tcp.SetReadDeadline(deadlineIn(lingerLimit))
+	var waste [512]byte
+	for {
+		if _, err := s.tcp.Read(waste[:]); err != nil {
+			return
+		}
+	}
+}
+
+// discard gives back everything that the connection has.
+func (s *stream) discard() {
+	c := s.conn
+	s.batch(func(now lock.Time) {
+		s.engine.closeSession(now, c)
+		if s.engine.takeBack(now, c) {
+			s.tcp.SetLinger(0)
+		}
+		c.state = stateClosed
+		c.out, c.legacy, c.shake = nil, nil, nil
+		if s.quiet != nil {
+			s.quiet.Stop()
+		}
+	})
+	s.tcp.Close()
+	s.admission.left(c)
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"net"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// transport is what carries the clients' connections: event loops for plaintext, streams for TLS. The loops keep the time
+// of the engine in both cases.
+type transport struct {
+	loops   []*loop
+	streams *streams
+	next    atomic.Uint32 // the loop that the next connection goes to
+}
+
+func newTransport(e *engine, ss *streams, loops int) (*transport, error) {
+	t := &transport{streams: ss}
+	for range loops {
+		l, err := newLoop(e, ss.admission, ss.idle)
+		if err != nil {
+			return nil, err
+		}
+		t.loops = append(t.loops, l)
+	}
+	e.timekeeper = &t.loops[0].shard
+	return t, nil
+}
+
+// port turns a listening socket into what the acceptor needs.
+func (t *transport) port(l *net.TCPListener) (port, error) {
+	if t.streams.tls != nil {
+		return &streamPort{listener: l, engine: t.streams.engine}, nil
+	}
+	return newRawPort(l)
+}
+
+// adopt serves a connection that was admitted.
+func (t *transport) adopt(c *conn) {
+	if c.stream != nil {
+		t.streams.start(c)
+		return
+	}
+	l := t.loops[int(t.next.Add(1))%len(t.loops)]
+	c.shard = &l.shard
+	l.engine.send(mail{to: c, kind: mailAdopt})
+}
+
+func (t *transport) run() {
+	for _, l := range t.loops {
+		go l.run()
+	}
+}
+
+func (t *transport) stop() {
+	t.streams.stop()
+	for _, l := range t.loops {
+		l.stop()
+	}
+}
+
+// raiseFileLimit raises the limit of open files to what the system allows, and returns it.
+func raiseFileLimit() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 1024
+	}
+	if limit.Cur < limit.Max {
+		raised := unix.Rlimit{Cur: limit.Max, Max: limit.Max}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
+			limit = raised
+		}
+	}
+	return int(min(limit.Cur, 1<<30))
+}

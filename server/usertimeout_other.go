@@ -1,0 +1,8 @@
+//go:build !linux
+
+package server
+
+import "net"
+
+// setUserTimeout does nothing: these systems find a dead peer by keep-alive alone.
+func setUserTimeout(*net.TCPConn) {}
