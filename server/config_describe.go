@@ -1,0 +1,72 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Describe writes the effective configuration, secrets masked, then the warnings that a start would log, and the memory that the
+// limits allow at worst. It is what server --check prints.
+func (c *Config) Describe(w io.Writer) {
+	defaults := DefaultConfig()
+	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	usual := defaults.variables()
+	for i, v := range c.variables() {
+		if v.cluster {
+			continue
+		}
+		text, note := v.value.String(), ""
+		if text == usual[i].value.String() {
+			note = "(default)"
+		}
+		if text == "" {
+			text = "-"
+		}
+		fmt.Fprintf(tabs, "%s\t%s\t%s\n", v.name, text, note)
+	}
+	tabs.Flush()
+	for _, line := range c.Warnings() {
+		fmt.Fprintf(w, "warning: %s\n", line)
+	}
+	c.describeMemory(w)
+}
+
+// What one of each costs in resident memory at worst, in bytes. Kernel buffers of sockets are not counted.
+const (
+	processBytes       = 6 << 20
+	keyBytes           = 256 // of the longest key
+	waiterBytes        = 96
+	connectionBytes    = 1 << 10
+	tlsConnectionBytes = 64 << 10
+)
+
+// describeMemory writes what each limit can cost when it is reached, and the sum.
+func (c *Config) describeMemory(w io.Writer) {
+	perConnection, kind := int64(connectionBytes), "plaintext connections"
+	if c.TLSCert != "" {
+		perConnection, kind = tlsConnectionBytes, "TLS connections"
+	}
+	items := []struct {
+		what  string
+		count int64
+		each  int64
+	}{
+		{"the process itself", 1, processBytes},
+		{"held keys", int64(c.MaxKeys), keyBytes},
+		{"waiters", int64(c.MaxWaiters), waiterBytes},
+		{kind, int64(c.MaxConnections), perConnection},
+		{"bytes of unsent replies", c.MaxBuffered, 1},
+	}
+	fmt.Fprintln(w, "memory at worst, with every limit reached:")
+	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var sum int64
+	for _, item := range items {
+		sum += item.count * item.each
+		fmt.Fprintf(tabs, "%s\t%d x %d B =\t%s\t\n", item.what, item.count, item.each, formatMebibytes(item.count*item.each))
+	}
+	fmt.Fprintf(tabs, "in all\t\t%s\t\n", formatMebibytes(sum))
+	tabs.Flush()
+}
+
+func formatMebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mebibyte) }

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// NewLogger returns a logger that writes one line an event to w. level is debug, info, warn or error, format text or json;
+// anything else counts as info and text (ConfigFromEnv refuses it). Times are UTC.
+func NewLogger(w io.Writer, level, format string) *slog.Logger {
+	options := &slog.HandlerOptions{ReplaceAttr: utcTime}
+	switch level {
+	case "debug":
+		options.Level = slog.LevelDebug
+	case "warn":
+		options.Level = slog.LevelWarn
+	case "error":
+		options.Level = slog.LevelError
+	}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+func utcTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		a.Value = slog.TimeValue(a.Value.Time().UTC())
+	}
+	return a
+}
+
+// eventLog writes events that clients can cause as often as they like. Of each kind (its message) it writes a few lines in a
+// period, and then how many it left out. Safe for concurrent use.
+type eventLog struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	kinds map[string]*eventBudget // by message, so messages are constants
+}
+
+// eventBudget is what one kind of event has used of its present period.
+type eventBudget struct {
+	until   int64 // mono ns at which the period ends
+	written int
+	leftOut int
+	level   slog.Level
+}
+
+const (
+	eventPeriod    = 10 * time.Second
+	eventsAPeriod  = 5
+	leftOutLogAttr = "left_out"
+)
+
+func newEventLog(log *slog.Logger) *eventLog {
+	return &eventLog{log: log, kinds: map[string]*eventBudget{}}
+}
+
+// write logs an event that happened at now (mono ns), unless its kind has had its lines of this period.
+func (l *eventLog) write(now int64, level slog.Level, message string, attrs ...slog.Attr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.kinds[message]
+	if b == nil {
+		b = &eventBudget{until: now + int64(eventPeriod)}
+		l.kinds[message] = b
+	}
+	leftOut := 0
+	if now >= b.until {
+		leftOut = b.leftOut
+		*b = eventBudget{until: now + int64(eventPeriod)}
+	}
+	if b.written == eventsAPeriod {
+		b.leftOut++
+		b.level = level
+		return
+	}
+	b.written++
+	if leftOut > 0 {
+		attrs = append(attrs, slog.Int(leftOutLogAttr, leftOut))
+	}
+	l.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// flush reports what was left out of the periods that are over at now (mono ns), for the kinds that have been quiet since.
+// The server calls it about once a second.
+func (l *eventLog) flush(now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, message := range slices.Sorted(maps.Keys(l.kinds)) {
+		b := l.kinds[message]
+		if b.leftOut == 0 || now < b.until {
+			continue
+		}
+		l.log.LogAttrs(context.Background(), b.level, message, slog.Int(leftOutLogAttr, b.leftOut))
+		*b = eventBudget{until: now + int64(eventPeriod)}
+	}
+}

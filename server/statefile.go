@@ -1,0 +1,216 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names in the state directory. The second is the first while it is being written.
+const (
+	stateName    = "ticketing.state"
+	stateNewName = "ticketing.state.new"
+)
+
+// stateFile is the state file of this process, in a directory that no other process uses as long as it is open.
+// Read and Write are safe for concurrent use.
+type stateFile struct {
+	dir  string
+	disk stateDisk
+
+	mu      sync.Mutex
+	written uint64 // order of the newest record written
+}
+
+// stateDisk is what the state file needs of a file system. Names are relative to the state directory.
+type stateDisk interface {
+	// Read returns the content of a file; an error that is fs.ErrNotExist if there is none.
+	Read(name string) ([]byte, error)
+	// Write makes a file with this content and returns when it is on the disk. On an error the file may hold anything.
+	Write(name string, content []byte) error
+	// Rename replaces newName by oldName: whoever reads newName finds the old content or the new, never a mixture.
+	Rename(oldName, newName string) error
+	// SyncDir returns when the directory, and so a rename, is on the disk.
+	SyncDir() error
+	// Close lets other processes use the directory.
+	Close() error
+}
+
+// stateError says what is wrong with the state directory.
+type stateError struct {
+	dir    string
+	doing  string
+	err    error
+	advice string
+	// lasting is set when a restart will not help.
+	lasting bool
+}
+
+func (e *stateError) Error() string {
+	text := fmt.Sprintf("TICKETING_STATE_DIR=%q: %s: %v", e.dir, e.doing, e.err)
+	if e.advice != "" {
+		text += "; " + e.advice
+	}
+	return text
+}
+
+func (e *stateError) Unwrap() error { return e.err }
+
+var errStateLocked = errors.New("another process uses the directory")
+
+// openStateFile makes dir if there is none and locks it for the life of this process.
+func openStateFile(dir string) (*stateFile, error) {
+	disk, err := openStateDir(dir)
+	if err != nil {
+		return nil, newStateError(dir, "open", err)
+	}
+	return &stateFile{dir: dir, disk: disk}, nil
+}
+
+// read returns the record that an earlier process left, the zero record in a directory that never had one.
+func (f *stateFile) read() (r stateRecord, err error) {
+	b, err := f.disk.Read(stateName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		r, err = decodeState(b)
+	}
+	if err != nil {
+		return r, newStateError(f.dir, "read "+stateName, err)
+	}
+	return r, nil
+}
+
+// write puts r on the disk: whatever happens meanwhile, a later read finds the record before it or r, whole. order numbers the
+// records as they were made; one that is older than a record already written is not written any more, for the newer covers it.
+func (f *stateFile) write(r stateRecord, order uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if order <= f.written {
+		return nil
+	}
+	if err := f.disk.Write(stateNewName, appendState(nil, r)); err != nil {
+		return newStateError(f.dir, "write "+stateNewName, err)
+	}
+	if err := f.disk.Rename(stateNewName, stateName); err != nil {
+		return newStateError(f.dir, "replace "+stateName, err)
+	}
+	if err := f.disk.SyncDir(); err != nil {
+		return newStateError(f.dir, "sync the directory", err)
+	}
+	f.written = order
+	return nil
+}
+
+// close lets another process use the directory.
+func (f *stateFile) close() error { return f.disk.Close() }
+
+// newStateError adds what an operator can do about err.
+func newStateError(dir, doing string, err error) error {
+	e := &stateError{dir: dir, doing: doing, err: err, lasting: true}
+	switch {
+	case errors.Is(err, errStateLocked):
+		e.advice = "stop it, or give this server a directory of its own"
+	case errors.Is(err, errStateDamaged), errors.Is(err, errStateForeign):
+		e.advice = fmt.Sprintf("what it said is lost: wait until no lease of the former server can run (250 s after its end), "+
+			"remove %s, and start with TICKETING_TOKEN_FLOOR at the largest token that was granted", filepath.Join(dir, stateName))
+	case errors.Is(err, errStateVersion):
+		e.advice = "start the version that wrote it, or give this server a directory of its own"
+	case errors.Is(err, errStateMode):
+		e.advice = "a standalone server needs a directory of its own"
+	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
+		e.advice = "the server must be able to write there"
+	case errors.Is(err, unix.ENOTDIR):
+		e.advice = "it must be a directory"
+	case errors.Is(err, fs.ErrNotExist) && doing == "open":
+		e.advice = "the directory above it must exist"
+		e.lasting = false // its disk may not be mounted yet
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		e.advice = "the server needs a few hundred bytes there; make room"
+		e.lasting = false
+	default:
+		e.lasting = false
+	}
+	return e
+}
+
+// stateDir is stateDisk on a real directory. Everything goes through the directory that was opened and locked: were another one
+// put in its place, nothing would be written there.
+type stateDir struct {
+	root *os.Root
+	self *os.File // the directory itself; holds the lock
+}
+
+func openStateDir(dir string) (*stateDir, error) {
+	if err := makeStateDir(dir); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	self, err := root.Open(".")
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	d := &stateDir{root: root, self: self}
+	if err := unix.Flock(int(self.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		d.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errStateLocked
+		}
+		return nil, fmt.Errorf("lock the directory: %w", err)
+	}
+	return d, nil
+}
+
+// makeStateDir makes dir and sees to it that a crash does not unmake it. Directories above it are not made: one that is missing
+// is more often a disk that is not mounted.
+func makeStateDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			err = unix.ENOTDIR
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	parent, err := os.Open(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.Sync()
+}
+
+func (d *stateDir) Read(name string) ([]byte, error) {
+	return d.root.ReadFile(name)
+}
+
+func (d *stateDir) Write(name string, content []byte) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (d *stateDir) Rename(oldName, newName string) error { return d.root.Rename(oldName, newName) }
+
+func (d *stateDir) SyncDir() error { return d.self.Sync() }
+
+func (d *stateDir) Close() error { return errors.Join(d.self.Close(), d.root.Close()) }
