@@ -91,10 +91,10 @@ func (c *conn) answer(now lock.Time, r *lock.Reply) {
 		return
 	}
 	o := c.box()
-	n := len(o.bytes)
-	if cap(o.bytes)-n < wire.HeaderSize {
-		o.grow()
+	if cap(o.bytes)-len(o.bytes) < wire.HeaderSize {
+		c.grow()
 	}
+	n := len(o.bytes)
 	o.bytes = o.bytes[:n+wire.HeaderSize]
 	wire.PutReplyHeader((*[wire.HeaderSize]byte)(o.bytes[n:]), r.Op, r.Code, r.Millis, r.Owner, r.Token)
 	if r.Op == wire.OpGranted {
@@ -108,9 +108,15 @@ func (c *conn) fail(f wire.Failure, owner uint64) {
 	o.bytes = wire.AppendReply(o.bytes, &wire.Reply{Op: wire.OpError, Code: uint16(f), Owner: owner, Text: []byte(f.Error())})
 }
 
-// grow makes room for more replies, first of all in the part that is sent already.
-func (o *outbox) grow() {
+// grow makes room for more replies, first of all in the part that is sent already. A connection with too much unsent is
+// doomed: nobody reads at its other end.
+func (c *conn) grow() {
+	o := c.out
 	o.dropSent()
+	if c.unsent() > maxUnsent && !c.doomed {
+		c.doomed = true
+		c.shard.dirty = append(c.shard.dirty, c)
+	}
 	if cap(o.bytes)-len(o.bytes) >= wire.HeaderSize {
 		return
 	}

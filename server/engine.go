@@ -25,8 +25,9 @@ type engine struct {
 	sessions  []*conn // by lock.Session
 	current   *shard  // the shard whose batch is being decided
 	now       lock.Time
-	waking    []*shard      // shards that got mail in this batch
-	nextChore int64         // mono ns
+	waking    []*shard // shards that got mail in this batch
+	nextChore int64    // mono ns
+	draining  bool
 	drained   chan struct{} // closed once the server drains and no connected client holds a key; nil while it serves
 	nextTick  int64         // mono ns at which a loop will come round for the manager's timers
 	holdTick  int64         // mono ns before which no timer is judged: after a stall, what has arrived is read first
@@ -42,7 +43,8 @@ type engine struct {
 	notifier   *notifier
 	commit     func(stateWrite) // starts a write of the state file; called without mu
 
-	progress atomic.Int64 // mono ns of the last time that the engine was left
+	progress atomic.Int64           // mono ns of the last time that the engine was left
+	unready  atomic.Pointer[string] // why acquires are refused; empty if they are not
 }
 
 const (
@@ -127,7 +129,10 @@ func (e *engine) batch(s *shard, f func(now lock.Time)) {
 
 // written takes the outcome of a write of the state file.
 func (e *engine) written(s *shard, err error) {
-	e.batch(s, func(now lock.Time) { e.gate.written(now, err) })
+	e.batch(s, func(now lock.Time) {
+		e.gate.written(now, err)
+		e.noteReadiness(now.Mono)
+	})
 }
 
 // tick judges what is due, and does the server's chores. It reports whether more is due already than one hold of the engine
@@ -138,11 +143,23 @@ func (e *engine) tick(now lock.Time) (more bool) {
 		e.clock.refresh()
 		e.events.flush(now.Mono)
 		e.notifier.alive(now.Mono)
+		e.noteReadiness(now.Mono)
 	}
 	if now.Mono < e.holdTick {
 		return false
 	}
 	return e.manager.Tick(now, tickBudget)
+}
+
+// noteReadiness says for those who do not wait for the engine whether acquires are served.
+func (e *engine) noteReadiness(now int64) {
+	why := e.gate.unready(now)
+	if e.draining {
+		why = "shutting down"
+	}
+	if last := e.unready.Load(); last == nil || *last != why {
+		e.unready.Store(&why)
+	}
 }
 
 // open makes a session of c, which has just proved the token.

@@ -33,6 +33,7 @@ type Server struct {
 	reloader  *tlsconf.Reloader // nil on plaintext
 	state     *stateFile        // nil without a state directory
 	addr      net.Addr
+	startedAt int64 // mono ns
 	self      shard // for the server's own batches
 	admin     *admin
 
@@ -54,6 +55,7 @@ const (
 func New(cfg Config, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, clock: newClock(), stop: make(chan struct{}), kill: make(chan struct{})}
 	s.self.wake = func() {}
+	s.startedAt = s.clock.mono()
 	if err := s.build(); err != nil {
 		s.release()
 		return nil, err
@@ -78,7 +80,7 @@ func (s *Server) build() error {
 	}
 	s.admission = newAdmission(places, int(s.cfg.MaxBuffered))
 	s.streams = &streams{
-		engine: s.engine, admission: s.admission, tls: s.clientTLS(), idle: s.cfg.IdleTimeout, open: map[*stream]struct{}{},
+		engine: s.engine, admission: s.admission, tls: s.certificates(), idle: s.cfg.IdleTimeout, open: map[*stream]struct{}{},
 	}
 	var err error
 	if s.transport, err = newTransport(s.engine, s.streams, min(max(runtime.NumCPU()/2, 1), mostLoops)); err != nil {
@@ -87,7 +89,8 @@ func (s *Server) build() error {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	return s.openAdmin()
+	s.admin, err = newAdmin(&s.cfg, s.certificates(), observer{s}, s.engine.events)
+	return err
 }
 
 func (s *Server) loadCertificates() (err error) {
@@ -105,7 +108,8 @@ func (s *Server) loadCertificates() (err error) {
 	return nil
 }
 
-func (s *Server) clientTLS() *tls.Config {
+// certificates is the TLS configuration of the open ports, nil on plaintext.
+func (s *Server) certificates() *tls.Config {
 	if s.reloader == nil {
 		return nil
 	}
@@ -148,6 +152,8 @@ func (s *Server) buildEngine() error {
 		},
 		Seed: maphash.MakeSeed(), TokenBase: gate.tokenBase(), Log: gate, Sink: e,
 	})
+	e.noteReadiness(s.clock.mono())
+	e.progress.Store(s.clock.mono())
 	s.engine = e
 	return nil
 }
@@ -194,7 +200,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.transport.run()
 	go s.acceptor.run()
 	s.admin.run()
-	s.log.Info("serving", "clients", s.addr.String(), "admin", s.adminText(), "tls", s.reloader != nil, "pid", os.Getpid())
+	s.log.Info("serving", "clients", s.addr.String(), "admin", s.AdminAddr(), "tls", s.reloader != nil, "pid", os.Getpid())
 	if s.state == nil {
 		s.log.Info("no state directory (TICKETING_STATE_DIR): after a restart keys are free although earlier leases may still run")
 	}
@@ -223,7 +229,8 @@ func (s *Server) drain() {
 	drained := make(chan struct{})
 	s.engine.batch(&s.self, func(now lock.Time) {
 		s.engine.manager.Drain(now)
-		s.engine.drained = drained
+		s.engine.draining, s.engine.drained = true, drained
+		s.engine.noteReadiness(now.Mono)
 	})
 	s.log.Info("stopping: waiting for clients to give back what they hold", "at_most", s.cfg.DrainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
