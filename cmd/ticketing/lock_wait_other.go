@@ -1,0 +1,32 @@
+//go:build !linux
+
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// childWait tells when a child stops and when it ends.
+type childWait struct {
+	pid    int
+	status syscall.WaitStatus
+	err    error
+}
+
+// next returns true when the child has stopped, false when it has ended. It is reaped by that here, where there is no
+// waitid: its process group's number is free a moment early.
+func (c *childWait) next() (stopped bool) {
+	for {
+		_, c.err = syscall.Wait4(c.pid, &c.status, syscall.WUNTRACED, nil)
+		if c.err == syscall.EINTR {
+			continue
+		}
+		return c.err == nil && c.status.Stopped()
+	}
+}
+
+// reap returns how the child ended.
+func (c *childWait) reap() (syscall.WaitStatus, error) {
+	return c.status, os.NewSyscallError("wait4", c.err)
+}

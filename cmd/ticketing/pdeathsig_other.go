@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "syscall"
+
+// dieWithParent is for Linux alone: elsewhere the child outlives a parent that is killed.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
