@@ -48,7 +48,7 @@ func checkPurity(p *goPackage) (problems []string) {
 	for _, f := range p.typed {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if loop, ok := n.(*ast.RangeStmt); ok {
-				if _, isMap := p.info.TypeOf(loop.X).Underlying().(*types.Map); isMap {
+				if _, isMap := p.under(loop.X).(*types.Map); isMap {
 					found(n, "no range over a map, whose order differs from run to run")
 				}
 			}
@@ -56,6 +56,14 @@ func checkPurity(p *goPackage) (problems []string) {
 		})
 	}
 	return problems
+}
+
+// under is the underlying type of e, nil where it is unknown.
+func (p *goPackage) under(e ast.Expr) types.Type {
+	if t := p.info.TypeOf(e); t != nil {
+		return t.Underlying()
+	}
+	return nil
 }
 
 // isFunc reports whether id is used as a function. A name whose type is unknown here counts as one.
@@ -158,7 +166,7 @@ func (p *goPackage) writtenGlobals() map[types.Object]bool {
 					mark(n.X)
 				}
 			case *ast.SliceExpr:
-				if _, isArray := p.info.TypeOf(n.X).Underlying().(*types.Array); isArray {
+				if _, isArray := p.under(n.X).(*types.Array); isArray {
 					mark(n.X)
 				}
 			case *ast.CallExpr:
@@ -185,7 +193,7 @@ func (p *goPackage) takesAddress(sel *ast.SelectorExpr) bool {
 	}
 	receiver := selection.Obj().(*types.Func).Signature().Recv().Type()
 	_, wantsPointer := receiver.(*types.Pointer)
-	_, hasPointer := p.info.TypeOf(sel.X).Underlying().(*types.Pointer)
+	_, hasPointer := p.under(sel.X).(*types.Pointer)
 	return wantsPointer && !hasPointer
 }
 
