@@ -1,5 +1,5 @@
 # Every target that is not a file. `make` alone lists them.
-.PHONY: help test build cross lint race fuzz sim chaos interop bench compare cluster clean
+.PHONY: help test build cross lint race fuzz sim chaos interop bench microbench compare cluster clean
 .DEFAULT_GOAL := help
 
 GO       ?= go
@@ -11,7 +11,7 @@ COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: ## every test that needs only Go; what else a test needs, it names when it skips (-v)
 	$(GO) test ./...
@@ -42,7 +42,10 @@ chaos: ## real processes killed, stopped and partitioned
 interop: ## the clients that others published, against the real server (needs node and npm)
 	@echo "make interop: there are no interoperability tests in this version" >&2; exit 1
 
-bench: ## benchmarks of the packages
+bench: build ## every budget of one server, with a bare echo server beside it, as a table
+	bin/ticketing bench --suite
+
+microbench: ## benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 compare: ## side by side with Redis, etcd and ZooKeeper
