@@ -2,66 +2,194 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+	randv2 "math/rand/v2"
+	"net"
+	"sync"
 	"time"
 )
 
 // Broker keeps the connections to the servers of one domain and takes locks over them. Make one with New and share
 // it: it is safe for concurrent use by any number of goroutines.
-type Broker struct{}
+type Broker struct {
+	set *settings
+	sys system
+
+	calls   sync.Pool // of *call
+	waiters sync.Pool // of *waiter
+	watch   watch
+
+	dialing context.Context // ends at Close
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup // peers' and sessions' goroutines, and the keeper
+	rearm   chan struct{}  // the keeper's timer is to be set anew; holds one
+
+	mu     sync.Mutex // guards what follows, and sessions, calls and releases; unlock with b.unlock
+	ready  waiters    // to be woken when mu is free
+	closed bool
+	owner  uint64 // of the last acquire
+
+	peers    []*peer
+	sessions []*session // live, of one domain
+	routes   []*session // of these, where acquires and releases go, in turn
+	next     int        // in routes
+	parked   []*call    // acquires for which no node serves yet, oldest first
+	releases map[uint64]*release
+	changed  chan struct{} // closed at a change that WaitReady looks at; nil while nobody looks
+
+	domain     domain
+	met        bool // domain is set
+	lastServed time.Duration
+	unreleased unreleased
+	leader     string // as the newest hint says; "" for unknown
+	term       uint64 // of that hint
+	hinted     time.Duration
+
+	sweepAt time.Duration // when the keeper looks next
+	stats   Stats         // its counters
+}
+
+// system is what a Broker takes from its surroundings.
+type system struct {
+	clock       clock
+	random      func() float64 // in [0, 1), for the jitter of redials
+	nonces      io.Reader
+	direct      func(net.Conn) directWrite // nil, or returning nil, where a write cannot be kept from blocking
+	maxReleases int
+}
+
+func newSystem() system {
+	return system{clock: newSystemClock(), random: randv2.Float64, nonces: rand.Reader, direct: newDirectWrite, maxReleases: 1 << 16}
+}
 
 // New checks cfg and starts the connections in the background. It does not wait for the network: its errors are
 // those of the configuration, all of them at once, and wrap ErrInvalid. Close ends what it starts.
-func New(cfg Config) (*Broker, error) { return nil, ErrInvalid }
+func New(cfg Config) (*Broker, error) { return newBroker(cfg, newSystem()) }
 
-// FromEnv returns a Config from TICKETING_ADDRS, TICKETING_TOKEN or TICKETING_TOKEN_FILE, TICKETING_NAME, and
-// TICKETING_TLS_CA, TICKETING_TLS_INSECURE, TICKETING_TLS_CLIENT_CERT, TICKETING_TLS_CLIENT_KEY (any of them turns
-// TLS on). Errors name the variable, never a secret, and wrap ErrInvalid.
-func FromEnv() (Config, error) { return Config{}, ErrInvalid }
+func newBroker(cfg Config, sys system) (*Broker, error) {
+	set, err := newSettings(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{
+		set: set, sys: sys,
+		rearm:    make(chan struct{}, 1),
+		releases: make(map[uint64]*release),
+	}
+	// Owners of different processes differ, for the people who read them. They have no other meaning.
+	var seed [8]byte
+	if _, err := io.ReadFull(sys.nonces, seed[:]); err != nil {
+		return nil, fmt.Errorf("draw the first owner: %w", err)
+	}
+	b.owner = binary.BigEndian.Uint64(seed[:])
+	b.calls.New = func() any { return &call{waiter: newWaiter()} }
+	b.waiters.New = func() any { w := newWaiter(); return &w }
+	b.watch.clock = sys.clock
+	b.dialing, b.stop = context.WithCancel(context.Background())
+
+	b.mu.Lock()
+	defer b.unlock()
+	now := sys.clock.Now()
+	b.sweepAt = now + sweepInterval
+	b.tasks.Go(b.keep)
+	for _, addr := range set.addrs {
+		b.addPeer(addr, false)
+	}
+	if len(set.addrs) == 1 {
+		b.addPeer(set.addrs[0], false)
+	}
+	return b, nil
+}
+
+// unlock ends a section that b.mu guards and wakes those whose answer it settled, each by a channel of its own.
+func (b *Broker) unlock() {
+	w := b.ready.take()
+	b.mu.Unlock()
+	for w != nil {
+		next := w.next // once w is woken it belongs to somebody else
+		w.next = nil
+		w.wake <- struct{}{}
+		w = next
+	}
+}
+
+// Close ends the Broker: what is pending fails with ErrClosed (and ErrIndeterminate or ErrUnconfirmed where it was
+// sent), and contexts of tickets end. No lock is released behind its holder's back. No goroutine is left when it
+// returns. It is idempotent and returns nil.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		b.stop()
+		for _, s := range b.sessions {
+			s.end(ErrClosed)
+		}
+		b.announce()
+	}
+	b.unlock()
+	b.tasks.Wait()
+
+	b.mu.Lock()
+	for _, c := range b.parked {
+		b.fail(c, resultClosed, nil)
+	}
+	b.parked = nil
+	for _, r := range b.releases {
+		b.settleRelease(r, fmt.Errorf("%w: %w", ErrUnconfirmed, ErrClosed))
+	}
+	b.unlock()
+	b.watch.close()
+	return nil
+}
+
+// announce tells those who wait for a change of the connections. b.mu is held.
+func (b *Broker) announce() {
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
 
 // WaitReady returns nil once a serving node is connected. It returns an error that wraps ErrAuth as soon as every
-// address has refused the token or failed its own proof, ErrClosed after Close, and at the end of ctx one that wraps
-// ctx.Err() and says of each address what stood in the way.
-func (b *Broker) WaitReady(ctx context.Context) error { return ErrClosed }
-
-// Acquire asks for key and returns the Ticket of its grant.
-//
-// It waits at most wait (0 to 1 h, 0: one immediate attempt) in the key's queue. The lease (1 s to 250 s) counts from
-// the grant; there is no renewal.
-func (b *Broker) Acquire(ctx context.Context, key string, wait, lease time.Duration) (*Ticket, error) {
-	return nil, ErrClosed
+// address has refused the token or failed to prove itself, ErrClosed after Close, and at the end of ctx one that wraps
+// ctx.Err() and says of each address what stands in the way.
+func (b *Broker) WaitReady(ctx context.Context) error {
+	for {
+		b.mu.Lock()
+		obstacles := b.obstacles()
+		ready, closed, hopeless := len(b.routes) > 0 && !b.twoDomains(), b.closed, b.refusedEverywhere()
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		changed := b.changed
+		b.unlock()
+		switch {
+		case closed:
+			return fmt.Errorf("wait for a serving node: %w", ErrClosed)
+		case ready:
+			return nil
+		case hopeless:
+			return fmt.Errorf("wait for a serving node: %w", obstacles)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for a serving node: %w: %w", ctx.Err(), obstacles)
+		}
+	}
 }
 
-// TryAcquire is Acquire with wait 0: it never queues.
-func (b *Broker) TryAcquire(ctx context.Context, key string, lease time.Duration) (*Ticket, error) {
-	return nil, ErrClosed
-}
-
-// Do acquires key, calls work while holding it, and releases it. The context that work gets ends with ctx, and with
-// the lease.
-func (b *Broker) Do(ctx context.Context, key string, wait, lease time.Duration, work func(ctx context.Context, t *Ticket) error) error {
-	return ErrClosed
-}
-
-// Release gives back a grant that is known by its key, owner and token alone, such as one of another process.
-// Its errors are those of Ticket.Release.
-func (b *Broker) Release(ctx context.Context, key string, owner, token uint64) error { return ErrClosed }
-
-// Stats returns a snapshot of what the Broker is doing and has done.
-func (b *Broker) Stats() Stats { return Stats{} }
-
-// Close ends the Broker: what is pending fails with ErrClosed (and ErrIndeterminate where it was sent), contexts of
-// tickets end. No lock is released behind the holder's back. No goroutine is left when it returns. Close is
-// idempotent and returns nil.
-func (b *Broker) Close() error { return nil }
-
-// Stats is a snapshot. The second group counts from New on.
+// Stats is a snapshot of a Broker. The second group counts from New on.
 type Stats struct {
-	Connections int    // that are up, with a node that has proved itself
+	Connections int    // with a node that has proved itself
 	Serving     int    // of these, with a node that serves
 	Domain      string // hexadecimal; "" before the first connection
-	Leader      string // address of the leader, where one is known
-	Waiting     int    // acquires without an answer, abandoned ones included
-	Releases    int    // releases and compensations without an answer
+	Leader      string // address that the newest hint names; "" for none
+	Waiting     int    // acquires without an answer, also of callers that have gone
+	Releasing   int    // releases and compensations without an answer
 
 	Acquires      uint64
 	Granted       uint64
@@ -70,9 +198,31 @@ type Stats struct {
 	Indeterminate uint64
 	Compensated   uint64 // grants that reached nobody and were given back
 	Released      uint64
+	NotHeld       uint64
 	Unconfirmed   uint64
 	Dials         uint64
-	DialFailures  uint64
+	DialFailures  uint64 // of the network, the handshake, and domains refused
 	Redirects     uint64
-	Unmatched     uint64 // replies that no request was waiting for
+	Unmatched     uint64 // replies that nobody waited for: late or repeated
+}
+
+// Stats returns what the Broker is doing and has done.
+func (b *Broker) Stats() Stats {
+	b.mu.Lock()
+	defer b.unlock()
+	s := b.stats
+	s.Connections = len(b.sessions)
+	s.Leader = b.leader
+	s.Waiting = len(b.parked)
+	s.Releasing = len(b.releases)
+	if b.met {
+		s.Domain = b.domain.String()
+	}
+	for _, session := range b.sessions {
+		s.Waiting += len(session.calls)
+		if session.serving {
+			s.Serving++
+		}
+	}
+	return s
 }
