@@ -1,0 +1,41 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"ticketing.internal/wire"
+)
+
+// startTweaked is startServer with a hand on the server between New and Run.
+func startTweaked(t *testing.T, adjust func(*Config), tweak func(*Server)) *testServer {
+	t.Helper()
+	return runServer(t, newServer(t, adjust), tweak)
+}
+
+func TestDeadlinesOfTheLoop(t *testing.T) {
+	short := int64(100 * time.Millisecond)
+	ts := startTweaked(t, nil, func(s *Server) {
+		for _, l := range s.transport.loops {
+			l.handshakes.limit, l.slow.limit, l.quiet.limit = short, short, short
+		}
+	})
+	t.Run("half-open handshake", func(t *testing.T) {
+		c := ts.dial(t)
+		c.send([]byte{1, 0})
+		c.expectEnd()
+	})
+	t.Run("v0 keep-alive", func(t *testing.T) {
+		ts.legacy(t).expectLine("\n\n")
+	})
+	t.Run("client that never reads", func(t *testing.T) {
+		c := ts.session(t)
+		sent := floodWithoutReading(c, func(i int) []byte { return ping(uint64(i) + 1) })
+		ts.waitLog(t, "did not take its replies")
+		await(t, "the end of the connection", func() bool { n, _, _ := ts.admission.load(); return n < 2 })
+		t.Logf("cut off after %d pings", sent)
+		other := ts.session(t)
+		other.send(ping(1))
+		other.expect(wire.OpPong, 0, 1)
+	})
+}
