@@ -43,7 +43,7 @@ type gate struct {
 	settled  uint64 // tokens at the last settle
 
 	recorded stateWrite // the newest that is on the disk
-	made     stateWrite // the newest that was made; covers every one made before
+	orders   uint64     // how many were made
 	flying   stateWrite // the one under way
 	inFlight bool
 	startAt  int64 // mono ns: the write under way began
@@ -173,9 +173,10 @@ func (g *gate) decidePending(now lock.Time, m pendingGrants) {
 	}
 }
 
-// next is the record that lets grants like those that made it necessary pass for a while.
+// next is the record that lets grants like those that made it necessary pass for a while. What is wanted only grows until a write
+// has succeeded, so it covers a record that is still under way.
 func (g *gate) next(now int64) stateRecord {
-	r := g.made.record
+	r := g.recorded.record
 	lease := roundUpLease(g.wantMillis)
 	if now+millis(lease) > g.softEnd {
 		r.horizon = max(r.horizon, now+millis(lease)+horizonReach)
@@ -186,8 +187,8 @@ func (g *gate) next(now int64) stateRecord {
 }
 
 func (g *gate) make(r stateRecord) stateWrite {
-	g.made = stateWrite{record: r, order: g.made.order + 1, store: g.store}
-	return g.made
+	g.orders++
+	return stateWrite{record: r, order: g.orders, store: g.store}
 }
 
 // written takes the outcome of the write under way. The engine calls advance next.
@@ -239,7 +240,7 @@ func (g *gate) final(now lock.Time, latestEnd int64) (write stateWrite, ok bool)
 	if g.store == nil {
 		return stateWrite{}, false
 	}
-	r := g.made.record
+	r := g.recorded.record
 	r.clean, r.horizon, r.longestMillis = true, 0, 0
 	if end := max(latestEnd, g.pauseEnd); end > now.Mono {
 		r.horizon = end
