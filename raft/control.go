@@ -139,6 +139,7 @@ const (
 	ReasonConfiguration      Reason = 19 // the configuration does not follow from the one in force
 	ReasonNotLearner         Reason = 20 // the newcomer is not admitted
 	ReasonNotLate            Reason = 21 // the credential has not ended yet
+	ReasonIncarnationKnown   Reason = 22 // the incarnation had a life in the domain before
 )
 
 var reasonTexts = [...]string{
@@ -163,6 +164,7 @@ var reasonTexts = [...]string{
 	ReasonConfiguration:      "the configuration does not follow from the one in force",
 	ReasonNotLearner:         "the newcomer is not admitted",
 	ReasonNotLate:            "the credential has not ended yet",
+	ReasonIncarnationKnown:   "this incarnation had a life in the domain before",
 }
 
 // Error returns the reason in words.

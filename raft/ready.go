@@ -56,3 +56,91 @@ type Ready struct {
 	// after Committed.
 	Lost int
 }
+
+// HasReady reports whether Ready has anything to say.
+func (n *Node) HasReady() bool {
+	if len(n.msgs) > 0 || n.installed != nil || n.applied < n.commit || n.proposals.deadHead() || n.reign.outgoing.unsent {
+		return true
+	}
+	for i := range n.reign.peers {
+		if n.maySend(&n.reign.peers[i]) {
+			return true
+		}
+	}
+	return n.state() != n.lastState
+}
+
+// Ready returns all output since the last. No input is allowed until Advance.
+func (n *Node) Ready() *Ready {
+	n.mustBeOpen()
+	n.draining = true
+	rd := &n.ready
+	*rd = Ready{Installed: n.installed}
+	n.handOut(rd)
+	for i := range n.reign.peers {
+		n.replicate(&n.reign.peers[i])
+	}
+	n.sendChunk()
+	rd.Messages = n.msgs
+	rd.State = n.state()
+	rd.Changed = rd.State != n.lastState
+	n.lastState = rd.State
+	return rd
+}
+
+// handOut applies the Control entries among those that are committed and hands out all of them.
+func (n *Node) handOut(rd *Ready) {
+	n.applyBuf = n.log.entries(n.applyBuf[:0], n.applied+1, n.commit, n.cfg.MaxApplyBytes)
+	n.committed = n.committed[:0]
+	for i := range n.applyBuf {
+		c := Committed{Entry: n.applyBuf[i]}
+		c.Lost, c.Own = n.proposals.settle(c.Index, c.Term)
+		n.applied = c.Index
+		if c.Kind == EntryControl {
+			n.applyControl(&c)
+		}
+		if n.cfg.Trace != nil {
+			n.trace(Event{Kind: EventApplied, Index: c.Index, LogTerm: c.Term, Entry: &c.Entry, Control: c.Control, Outcome: &c.Outcome})
+			if c.Lost > 0 {
+				n.trace(Event{Kind: EventProposalsLost, Count: uint64(c.Lost)})
+			}
+		}
+		n.committed = append(n.committed, c)
+	}
+	if k := len(n.committed); n.faults.ApplyOutOfOrder && k > 1 && n.committed[k-1].Kind == n.committed[k-2].Kind {
+		n.committed[k-1], n.committed[k-2] = n.committed[k-2], n.committed[k-1]
+	}
+	rd.Committed = n.committed
+	if n.applied == n.commit {
+		rd.Lost = n.proposals.settleDead()
+	}
+}
+
+// applyControl applies a Control entry to the registry. An entry that does not decode is rejected like any other that
+// does not fit: apply is total.
+func (n *Node) applyControl(c *Committed) {
+	control, err := DecodeControl(c.Data)
+	if err != nil {
+		c.Outcome = Outcome{Result: ResultControlRejected, Reason: ReasonMalformed}
+		return
+	}
+	c.Control = control
+	c.Outcome = n.registry.apply(c.Index, control, &n.faults)
+	n.syncPeers()
+}
+
+// Advance says that the last Ready is worked off: its messages are encoded, its entries applied.
+func (n *Node) Advance() {
+	if !n.draining {
+		panic("raft: Advance without Ready")
+	}
+	n.draining = false
+	n.installed = nil
+	clear(n.msgs)
+	n.msgs = n.msgs[:0]
+	n.sendBuf = n.sendBuf[:0]
+	if n.role == RoleLeader {
+		n.duties()
+	}
+	n.compact()
+}

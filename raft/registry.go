@@ -28,9 +28,10 @@ type Registry struct {
 	Initial []Member
 	// NotAfterMillis is the end of the bootstrap credential, Unix milliseconds.
 	NotAfterMillis int64
-	Bootstrapped   bool // the Bootstrap entry is applied
-	Open           bool // ServiceOpen is applied
-	Burned         bool // Burn is applied: never open
+	Bootstrapped   bool   // the Bootstrap entry is applied
+	Open           bool   // ServiceOpen is applied
+	Burned         bool   // Burn is applied: never open
+	BootstrapIndex uint64 // of the Bootstrap entry; 0: not applied
 	TokenBase      uint64
 	AfterLoss      bool // acquires wait out the leases of the domain before
 }
