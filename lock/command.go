@@ -1,5 +1,11 @@
 package lock
 
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
 // Kind says what a Command does.
 type Kind uint8
 
@@ -40,9 +46,72 @@ type Result struct {
 	Token   uint64 // Granted: the new token
 }
 
-// AppendCommand appends the encoding of c to dst.
-func AppendCommand(dst []byte, c *Command) []byte { return dst }
+// ErrCommand says that bytes are not a command, or not a whole one.
+var ErrCommand = errors.New("not a command of a lock table")
 
-// DecodeCommand reads the command that b holds into c, whose key aliases b.
-// All of b must be used; the error is ErrCommand otherwise.
-func DecodeCommand(b []byte, c *Command) error { return nil }
+// The encoding of a command: fixed fields, then the key. Integers are unsigned and big-endian.
+//
+//	offset  size  Grant                   Release       Expire
+//	0       1     kind                    kind          kind
+//	1       1     key length n, 1..128    key length n  key length n
+//	2       8     owner                   token         token
+//	10      8     granted_at, unix ms     owner         -
+//	18      4     lease, ms               -             -
+const (
+	grantHeader   = 22
+	releaseHeader = 18
+	expireHeader  = 10
+)
+
+// AppendCommand appends the encoding of c to dst.
+func AppendCommand(dst []byte, c *Command) []byte {
+	dst = append(dst, byte(c.Kind), byte(len(c.Key)))
+	switch c.Kind {
+	case KindGrant:
+		dst = binary.BigEndian.AppendUint64(dst, c.Owner)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(c.GrantedAt))
+		dst = binary.BigEndian.AppendUint32(dst, c.LeaseMillis)
+	case KindRelease:
+		dst = binary.BigEndian.AppendUint64(dst, c.Token)
+		dst = binary.BigEndian.AppendUint64(dst, c.Owner)
+	default:
+		dst = binary.BigEndian.AppendUint64(dst, c.Token)
+	}
+	return append(dst, c.Key...)
+}
+
+// DecodeCommand reads the command that b holds into c, whose key aliases b. All of b must be used. The error is ErrCommand,
+// saying why; c is undefined then.
+func DecodeCommand(b []byte, c *Command) error {
+	if len(b) < 2 {
+		return fmt.Errorf("decode command of %d bytes: %w", len(b), ErrCommand)
+	}
+	header := 0
+	switch Kind(b[0]) {
+	case KindGrant:
+		header = grantHeader
+	case KindRelease:
+		header = releaseHeader
+	case KindExpire:
+		header = expireHeader
+	default:
+		return fmt.Errorf("decode command: %w: kind %d is unknown", ErrCommand, b[0])
+	}
+	n := int(b[1])
+	if n < 1 || n > maxKey || len(b) != header+n {
+		return fmt.Errorf("decode command: %w: %d bytes for kind %d and a key of %d bytes", ErrCommand, len(b), b[0], n)
+	}
+	*c = Command{Kind: Kind(b[0]), Key: b[header:]}
+	switch c.Kind {
+	case KindGrant:
+		c.Owner = binary.BigEndian.Uint64(b[2:])
+		c.GrantedAt = int64(binary.BigEndian.Uint64(b[10:]))
+		c.LeaseMillis = binary.BigEndian.Uint32(b[18:])
+	case KindRelease:
+		c.Token = binary.BigEndian.Uint64(b[2:])
+		c.Owner = binary.BigEndian.Uint64(b[10:])
+	default:
+		c.Token = binary.BigEndian.Uint64(b[2:])
+	}
+	return nil
+}

@@ -2,20 +2,21 @@ package lock
 
 import (
 	"hash/maphash"
+	"math"
 
 	"ticketing.internal/wire"
 )
 
 // Time is one reading of the clocks.
 type Time struct {
-	Mono int64 // ns on a monotonic clock that counts suspend
+	Mono int64 // ns on a monotonic clock that counts suspend; not negative
 	Wall int64 // unix ms, for people only
 }
 
 // Limits bound what the manager holds. All must be positive.
 type Limits struct {
 	Keys          int // keys held or about to be granted
-	Waiters       int // acquires in queues
+	Waiters       int // acquires in queues; and, apart from them, releases that wait for a decision
 	WaitersPerKey int // acquires in the queue of one key
 	InFlight      int // unanswered acquires of one session
 }
@@ -23,99 +24,197 @@ type Limits struct {
 // Config is what a Manager is made of.
 type Config struct {
 	Limits    Limits
-	Seed      maphash.Seed // of the indices; from maphash.MakeSeed outside of tests
-	TokenBase uint64       // the first token is above it
+	Seed      maphash.Seed // of the indices; from maphash.MakeSeed
+	TokenBase uint64       // the first token is above it; below 2^63
 	Log       Log
 	Sink      Sink
 }
 
-// Manager turns requests into commands and results into replies.
-type Manager struct{ stats Stats }
+// Manager turns requests into commands and results into replies. See the package's documentation.
+type Manager struct {
+	table
+	line
+	sessions   slab[session]
+	sessionIDs ids
+	heldByOpen int // keys held that were granted to open sessions
+
+	proposals proposals
+	leading   bool
+	refuse    wire.Busy // what new acquires are told; 0: they are served
+	retryAt   int64     // mono ns before which nothing is proposed that was refused
+	trimAt    int64     // mono ns of the next look for memory to give back
+	trimming  bool      // the last look found some
+
+	stats  Stats
+	limits Limits
+	log    Log
+	sink   Sink
+
+	reply   Reply   // scratch of Sink.Reply
+	command Command // scratch of Log.Propose and Oldest
+}
+
+const (
+	retryPause = 5_000_000  // ns after a refusal until the manager offers its own proposals again
+	trimPause  = 10_000_000 // ns between two looks for memory to give back
+)
 
 // NewManager returns a manager that leads, serves, and holds nothing.
-func NewManager(c Config) *Manager { return &Manager{} }
+func NewManager(c Config) *Manager {
+	m := &Manager{limits: c.Limits, log: c.Log, sink: c.Sink, leading: true}
+	m.table.init(c.Seed, c.TokenBase)
+	m.line.init(maphash.Bytes(c.Seed, nil))
+	return m
+}
 
-// OpenSession takes up a connection.
-func (m *Manager) OpenSession(c Client) Session { return 0 }
+// Tick judges what is due at now, in the order in which it fell due: what a Log has refused before, leases and waits. It
+// does at most budget of that, and reports whether more is due at now.
+func (m *Manager) Tick(now Time, budget int) (more bool) {
+	m.retry(now, &budget)
+	t := tickBefore(now.Mono)
+	for budget > 0 {
+		lease, leases := m.leases.next()
+		wait, waits := m.waits.next()
+		switch {
+		case leases && lease <= t && (!waits || lease <= wait):
+			if waits {
+				m.endLeases(now, min(t, wait), &budget)
+			} else {
+				m.endLeases(now, t, &budget)
+			}
+		case waits && wait <= t:
+			if leases {
+				m.endWaits(now, min(t, lease-1), &budget)
+			} else {
+				m.endWaits(now, t, &budget)
+			}
+		default:
+			budget = 0
+		}
+	}
+	return m.NextDeadline() <= now.Mono
+}
 
-// CloseSession ends s. Its waiters leave their queues; a grant that is under way to one of them is given back once it is
-// applied. What the session holds stays held.
-func (m *Manager) CloseSession(now Time, s Session) {}
+// endLeases judges leases due at tick or before.
+func (m *Manager) endLeases(now Time, tick uint64, budget *int) {
+	for id := m.leases.pop(tick, budget); id != 0; id = m.leases.pop(tick, budget) {
+		if m.mayOffer(now) {
+			m.proposeExpire(now, id)
+		} else {
+			m.leases.setLate(id)
+		}
+	}
+}
 
-// Acquire takes up an acquire that was read at now. Every outcome goes to Sink.Reply, possibly before it returns.
-func (m *Manager) Acquire(now Time, s Session, r *wire.Request) {}
+// endWaits answers waiters whose wait is over at tick.
+func (m *Manager) endWaits(now Time, tick uint64, budget *int) {
+	for w := m.waits.pop(tick, budget); w != 0; w = m.waits.pop(tick, budget) {
+		p := m.waiters.at(w)
+		record := p.record
+		m.dequeue(w)
+		m.timedOut(p.session, p.owner, m.keyOf(m.records.at(record)))
+		m.dropWaiter(w)
+		m.settle(now, record)
+	}
+}
 
-// Release takes up a release that was read at now, or a withdrawal if its token is 0.
-func (m *Manager) Release(now Time, s Session, r *wire.Request) {}
+// retry proposes what was refused before, or fell due while nothing could be proposed.
+func (m *Manager) retry(now Time, budget *int) {
+	for m.leases.late != 0 && m.mayOffer(now) && *budget > 0 {
+		*budget--
+		id := m.leases.late
+		switch r := m.records.at(id); {
+		case r.flags&held == 0:
+			m.handOff(now, id)
+		case r.flags&takenBack != 0:
+			m.proposeRelease(now, 0, id)
+		default:
+			m.proposeExpire(now, id)
+		}
+	}
+}
 
-// TakeBack gives back the grant that a Reply with this Ref and Token told of, because it could not be delivered.
-// It does nothing if the grant is gone.
-func (m *Manager) TakeBack(now Time, ref uint32, token uint64) {}
+// EndBatch ends a batch of calls, Tick among them. now was read after them: leases of what was granted in the batch start
+// at it.
+func (m *Manager) EndBatch(now Time) {
+	m.startLeases(now.Mono)
+	if now.Mono >= m.trimAt {
+		m.trim(now)
+	}
+}
 
-// Tick judges what is due at now: waits that have ended, leases that have ended, and what a Log has refused before.
-// It does at most budget of that, and reports whether more is due at now.
-func (m *Manager) Tick(now Time, budget int) (more bool) { return false }
-
-// EndBatch ends a batch of calls. now was read after them: leases of what was granted in the batch start at it.
-func (m *Manager) EndBatch(now Time) {}
+// trim gives memory back that a peak has left, slowly, so that what comes and goes does not make garbage.
+func (m *Manager) trim(now Time) {
+	m.trimAt = now.Mono + trimPause
+	table, line := m.table.trim(), m.line.trim()
+	m.trimming = table || line
+	if c := m.sessionIDs.trim(); c != noChunk {
+		m.sessions.drop(c)
+		m.trimming = true
+	}
+}
 
 // NextDeadline returns when Tick has something to do next, in ns of Time.Mono; math.MaxInt64 for never.
-func (m *Manager) NextDeadline() int64 { return 0 }
+func (m *Manager) NextDeadline() int64 {
+	next := int64(math.MaxInt64)
+	if m.leading && m.leases.late != 0 {
+		next = m.retryAt
+	}
+	if m.trimming {
+		next = min(next, m.trimAt)
+	}
+	if t, ok := m.leases.next(); ok {
+		next = min(next, int64(t<<tickShift))
+	}
+	if t, ok := m.waits.next(); ok {
+		next = min(next, int64(t<<tickShift))
+	}
+	return next
+}
 
 // Refuse answers new acquires with B code from now on; 0 serves them again.
-func (m *Manager) Refuse(code wire.Busy) {}
+func (m *Manager) Refuse(code wire.Busy) { m.refuse = code }
 
 // Drain refuses new acquires with B shutting_down, and queued waiters too. Releases still pass.
-func (m *Manager) Drain(now Time) {}
+func (m *Manager) Drain(now Time) {
+	m.refuse = wire.BusyShuttingDown
+	m.refuseQueued(now, wire.BusyShuttingDown)
+}
 
-// Lead makes the manager propose and judge leases. The Log must not hold an undecided proposal of an earlier reign.
-func (m *Manager) Lead(now Time) {}
-
-// StepDown ends the reign: what only waits is told B not_leader, and nothing is proposed until Lead.
-func (m *Manager) StepDown(now Time) {}
-
-// Oldest returns the oldest undecided proposal. The command is scratch, valid until the next call of any method.
-func (m *Manager) Oldest() (*Command, bool) { return nil, false }
-
-// ApplyOldest applies the oldest undecided proposal, which is committed, and completes what waited for it.
-func (m *Manager) ApplyOldest(now Time) Result { return Result{} }
-
-// Apply applies a committed command. own says that it is the oldest undecided proposal.
-func (m *Manager) Apply(now Time, c *Command, own bool) Result { return Result{} }
-
-// Lost says that the oldest undecided proposal will never take effect: B code to its client.
-func (m *Manager) Lost(now Time, code wire.Busy) {}
-
-// Unknown says that the fate of the oldest undecided proposal cannot be known here: E indeterminate to its client.
-func (m *Manager) Unknown(now Time) {}
+// refuseQueued answers everybody in a queue with B code.
+func (m *Manager) refuseQueued(now Time, code wire.Busy) {
+	for w := m.waiterIDs.next(0); w != 0; w = m.waiterIDs.next(w) {
+		p := m.waiters.at(w)
+		if p.proposed {
+			continue
+		}
+		record := p.record
+		m.dequeue(w)
+		m.busy(p.session, code, p.owner, m.keyOf(m.records.at(record)))
+		m.dropWaiter(w)
+		if m.records.at(record).queue == 0 {
+			m.settle(now, record)
+		}
+	}
+}
 
 // LastToken returns the token counter: the largest token that was granted, or the base.
-func (m *Manager) LastToken() uint64 { return 0 }
+func (m *Manager) LastToken() uint64 { return m.counter }
 
 // RaiseToken makes every later token larger than base. It never lowers the counter.
-func (m *Manager) RaiseToken(base uint64) {}
-
-// HeldByOpenSessions counts the held keys whose granting session is still open.
-func (m *Manager) HeldByOpenSessions() int { return 0 }
-
-// LatestLeaseEnd returns when the last of all leases ends, in ns of Time.Mono, rounded up to the timers' tick.
-// ok is false when nothing is held. To be called after EndBatch.
-func (m *Manager) LatestLeaseEnd() (end int64, ok bool) { return 0, false }
+func (m *Manager) RaiseToken(base uint64) { m.counter = max(m.counter, base) }
 
 // StateHash returns a hash of the replicated state: the token counter, and of each lock key, owner, token, granted_at and
 // lease. Nodes that applied the same commands have the same.
-func (m *Manager) StateHash() uint64 { return 0 }
+func (m *Manager) StateHash() uint64 { return m.stateHash() }
 
-// BeginSnapshot starts a snapshot of the table as it is now; an unfinished one is given up.
-func (m *Manager) BeginSnapshot(now Time) {}
-
-// AppendSnapshot appends the next part of the snapshot to dst, looking at most at budget places of the table.
-// more is false when the snapshot is complete. The table may change between the calls.
-func (m *Manager) AppendSnapshot(dst []byte, budget int) (b []byte, more bool) { return dst, false }
-
-// RestoreSnapshot replaces the table by the snapshot b, whose remaining leases count from now.
-// The manager must not lead. If b is not a snapshot the table is left as it was.
-func (m *Manager) RestoreSnapshot(now Time, b []byte) error { return nil }
-
-// CheckInvariants walks over everything and returns what is broken. For tests: it takes time and memory.
-func (m *Manager) CheckInvariants() error { return nil }
+// LatestLeaseEnd returns when the last of all leases ends, in ns of Time.Mono, rounded up to the timers' tick.
+// ok is false when nothing is held. To be called after EndBatch. It looks at every lock.
+func (m *Manager) LatestLeaseEnd() (end int64, ok bool) {
+	for id := m.table.ids.next(0); id != 0; id = m.table.ids.next(id) {
+		if m.records.at(id).flags&held != 0 {
+			end, ok = max(end, int64(m.leases.due(id)<<tickShift)), true
+		}
+	}
+	return end, ok
+}

@@ -1,6 +1,10 @@
 package lock
 
-import "ticketing.internal/wire"
+import (
+	"strings"
+
+	"ticketing.internal/wire"
+)
 
 // Session is one authenticated connection. Numbers start at 1, are dense, and are used again: a number is free once its
 // connection has closed and no key granted to it is held any more. 0 is no session.
@@ -11,6 +15,9 @@ type Client struct {
 	Name string // as the client gave it; may be empty
 	Addr string // host:port
 }
+
+// host returns the address without the port.
+func (c *Client) host() string { return c.Addr[:max(strings.LastIndexByte(c.Addr, ':'), 0)] }
 
 // Reply is what the manager decided about one request.
 type Reply struct {
@@ -26,10 +33,91 @@ type Reply struct {
 
 // Sink takes what leaves the manager. Its methods are called from within the manager's and must not call it back.
 type Sink interface {
-	// Reply answers a request of s. r is the manager's scratch: copy what is kept.
+	// Reply answers a request of s, which is open. r is the manager's scratch: copy what is kept.
 	Reply(s Session, r *Reply)
 
-	// ForeignRelease tells that s gave back a key that was granted to a client at another host: a line for the audit.
-	// key is valid during the call.
+	// ForeignRelease tells that s, which is open, gives back a key that was granted to a client at another host: a line for
+	// the audit. key is valid during the call.
 	ForeignRelease(s Session, key []byte, owner, token uint64, grantedTo Client)
+}
+
+// session is what the manager knows of a connection, and of one that has ended while something still goes by its number.
+type session struct {
+	client   Client
+	open     bool
+	waiters  uint32 // first of its unanswered acquires
+	inFlight uint32 // how many they are
+	held     uint32 // keys held that were granted to it
+	pending  uint32 // its undecided and waiting releases
+}
+
+// OpenSession takes up a connection.
+func (m *Manager) OpenSession(c Client) Session {
+	id, grown := m.sessionIDs.alloc()
+	if grown {
+		m.sessions.add(int(id >> chunkBits))
+	}
+	*m.sessions.at(id) = session{client: c, open: true}
+	return Session(id)
+}
+
+// CloseSession ends s. Its waiters leave their queues; a grant that is under way to one of them is given back once it is
+// applied. What the session holds stays held.
+func (m *Manager) CloseSession(now Time, s Session) {
+	ss := m.sessions.at(uint32(s))
+	for ss.waiters != 0 {
+		w := ss.waiters
+		p := m.line.waiters.at(w)
+		if p.proposed {
+			m.leaveSession(w)
+			p.withdrawals = 0
+			continue
+		}
+		record := p.record
+		m.dequeue(w)
+		m.dropWaiter(w)
+		m.settle(now, record)
+	}
+	ss.open = false
+	m.heldByOpen -= int(ss.held)
+	m.forgetSession(s, ss)
+}
+
+// forgetSession frees the number of s once nothing goes by it.
+func (m *Manager) forgetSession(s Session, ss *session) {
+	if ss.open || ss.held != 0 || ss.pending != 0 {
+		return
+	}
+	*ss = session{}
+	m.sessionIDs.free(uint32(s))
+}
+
+// HeldByOpenSessions counts the held keys whose granting session is still open.
+func (m *Manager) HeldByOpenSessions() int { return m.heldByOpen }
+
+// hold counts a grant for the session that it went to, release what ends it.
+func (m *Manager) hold(r *record, s Session) {
+	r.session = s
+	if s == 0 {
+		return
+	}
+	ss := m.sessions.at(uint32(s))
+	ss.held++
+	if ss.open {
+		m.heldByOpen++
+	}
+}
+
+func (m *Manager) unhold(r *record) {
+	s := r.session
+	if s == 0 {
+		return
+	}
+	ss := m.sessions.at(uint32(s))
+	ss.held--
+	if ss.open {
+		m.heldByOpen--
+		return
+	}
+	m.forgetSession(s, ss)
 }

@@ -29,4 +29,8 @@ type ReplyCounts struct {
 }
 
 // Stats returns the manager's counters, which change with its next call: copy what is kept.
-func (m *Manager) Stats() *Stats { return &m.stats }
+func (m *Manager) Stats() *Stats {
+	s := &m.stats
+	s.Held, s.Waiters, s.Pending, s.LastToken = m.held, m.line.queued, m.proposals.length, m.counter
+	return s
+}
