@@ -49,11 +49,11 @@ type testServer struct {
 // startServer runs a server with the defaults, changed by adjust, until the test ends.
 func startServer(t testing.TB, adjust func(*Config)) *testServer {
 	t.Helper()
-	return runServer(t, newServer(t, adjust), nil)
+	return runServer(t, openServer(t, 1, adjust), nil)
 }
 
-// newServer opens a server without running it.
-func newServer(t testing.TB, adjust func(*Config)) *testServer {
+// openServer opens a server without running it.
+func openServer(t testing.TB, loops int, adjust func(*Config)) *testServer {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
@@ -61,7 +61,7 @@ func newServer(t testing.TB, adjust func(*Config)) *testServer {
 		adjust(&cfg)
 	}
 	log := &logBuffer{}
-	s, err := New(cfg, NewLogger(log, "debug", "text"))
+	s, err := newServer(cfg, NewLogger(log, "debug", "text"), loops)
 	if err != nil {
 		t.Fatalf("starting the server: %v", err)
 	}

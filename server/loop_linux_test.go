@@ -10,7 +10,7 @@ import (
 // startTweaked is startServer with a hand on the server between New and Run.
 func startTweaked(t *testing.T, adjust func(*Config), tweak func(*Server)) *testServer {
 	t.Helper()
-	return runServer(t, newServer(t, adjust), tweak)
+	return runServer(t, openServer(t, 1, adjust), tweak)
 }
 
 func TestDeadlinesOfTheLoop(t *testing.T) {

@@ -24,6 +24,7 @@ type Server struct {
 	// Immutable after New.
 	cfg       Config
 	log       *slog.Logger
+	loops     int
 	clock     *clock
 	engine    *engine
 	admission *admission
@@ -53,7 +54,12 @@ const (
 // New opens everything that a server with cfg needs: the state directory, certificates, ports. Nothing is served before Run.
 // An error says what to do; ExitCode turns it into the exit code.
 func New(cfg Config, log *slog.Logger) (*Server, error) {
-	s := &Server{cfg: cfg, log: log, clock: newClock(), stop: make(chan struct{}), kill: make(chan struct{})}
+	// Server and clients often share a machine, and one loop keeps a core busy: half of the cores is plenty.
+	return newServer(cfg, log, min(max(runtime.NumCPU()/2, 1), mostLoops))
+}
+
+func newServer(cfg Config, log *slog.Logger, loops int) (*Server, error) {
+	s := &Server{cfg: cfg, log: log, loops: loops, clock: newClock(), stop: make(chan struct{}), kill: make(chan struct{})}
 	s.self.wake = func() {}
 	s.startedAt = s.clock.mono()
 	if err := s.build(); err != nil {
@@ -83,7 +89,7 @@ func (s *Server) build() error {
 		engine: s.engine, admission: s.admission, tls: s.certificates(), idle: s.cfg.IdleTimeout, open: map[*stream]struct{}{},
 	}
 	var err error
-	if s.transport, err = newTransport(s.engine, s.streams, min(max(runtime.NumCPU()/2, 1), mostLoops)); err != nil {
+	if s.transport, err = newTransport(s.engine, s.streams, s.loops); err != nil {
 		return err
 	}
 	if err := s.listen(); err != nil {
