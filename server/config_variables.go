@@ -75,6 +75,9 @@ func hint(unknown string, known []string) string {
 	if unknown == "TICKETING_PORT" || strings.HasPrefix(unknown, "TICKETING_PORT_") || strings.HasPrefix(unknown, "TICKETING_SERVICE_") {
 		return "Kubernetes sets it for a service of that name: set enableServiceLinks: false in the pod"
 	}
+	if name, ok := strings.CutSuffix(unknown, "_FILE"); ok && slices.Contains(known, name) {
+		return name + " is no secret, and only secrets are read from files"
+	}
 	best := slices.MinFunc(known, func(a, b string) int { return distance(unknown, a) - distance(unknown, b) })
 	return "the nearest that is known is " + best
 }

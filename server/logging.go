@@ -29,7 +29,7 @@ func NewLogger(w io.Writer, level, format string) *slog.Logger {
 }
 
 func utcTime(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.TimeKey {
+	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	}
 	return a
