@@ -222,6 +222,7 @@ func (s *session) answer(c *call, r *wire.Reply, now time.Duration) error {
 		case wire.InvalidKey, wire.InvalidWait, wire.InvalidLease, wire.InvalidOwner:
 			b.settle(c, resultInvalid)
 		default: // also a code that is new to us: nothing is known then
+			b.stats.Lost++
 			b.fail(c, resultIndeterminate, c.failure)
 		}
 	}

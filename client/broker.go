@@ -189,13 +189,14 @@ type Stats struct {
 	Domain      string // hexadecimal; "" before the first connection
 	Leader      string // address that the newest hint names; "" for none
 	Waiting     int    // acquires without an answer, also of callers that have gone
-	Releasing   int    // releases and compensations without an answer
+	Releases   int    // releases and compensations without an answer
 
 	Acquires      uint64
 	Granted       uint64
 	TimedOut      uint64
 	Busy          uint64
-	Indeterminate uint64
+	Indeterminate uint64 // of which the caller was told so
+	Lost          uint64 // of which nothing was heard any more: a grant was neither seen nor given back
 	Compensated   uint64 // grants that reached nobody and were given back
 	Released      uint64
 	NotHeld       uint64
@@ -214,7 +215,7 @@ func (b *Broker) Stats() Stats {
 	s.Connections = len(b.sessions)
 	s.Leader = b.leader
 	s.Waiting = len(b.parked)
-	s.Releasing = len(b.releases)
+	s.Releases = len(b.releases)
 	if b.met {
 		s.Domain = b.domain.String()
 	}

@@ -178,13 +178,14 @@ func (s *session) clear(err error) error {
 	now := b.sys.clock.Now()
 	var unsent []*call
 	for _, c := range s.calls {
-		switch {
+		switch sent := !c.queued && c.pos < s.handed; {
+		case sent:
+			b.stats.Lost++
+			b.fail(c, resultIndeterminate, s.peer.err)
 		case c.abandoned:
 			b.recycle(c)
-		case c.queued || c.pos >= s.handed:
-			unsent = append(unsent, c)
 		default:
-			b.fail(c, resultIndeterminate, s.peer.err)
+			unsent = append(unsent, c)
 		}
 	}
 	s.calls = nil
