@@ -184,6 +184,9 @@ func (l *log) upToDate(index, term uint64) bool {
 // logs may agree at best.
 func (l *log) conflictBefore(limit, term uint64) (uint64, uint64) {
 	limit = min(limit, l.last)
+	if limit <= l.base {
+		return limit, l.baseTerm
+	}
 	for i := len(l.runs) - 1; i >= 0; i-- {
 		r := l.runs[i]
 		if r.first > limit {
@@ -194,7 +197,7 @@ func (l *log) conflictBefore(limit, term uint64) (uint64, uint64) {
 		}
 		limit = r.first - 1
 	}
-	return min(limit, l.base), l.baseTerm
+	return l.base, l.baseTerm
 }
 
 // entry returns the entry at index, which must be after base and not after last.

@@ -287,7 +287,9 @@ func (r *Registry) applyFinal(c *Control) Outcome {
 		return r.abort() // Faults.AbortAfterJoint
 	}
 	r.retire(rep.Predecessor, rep.Seat)
-	r.Member(rep.Newcomer).Learner = false
+	if m := r.Member(rep.Newcomer); m != nil {
+		m.Learner = false
+	}
 	r.Replacement = nil
 	return Outcome{Result: ResultControlApplied, Seat: rep.Seat, Member: rep.Newcomer, Retired: rep.Predecessor}
 }
