@@ -207,6 +207,9 @@ func (a *admin) askEngine(w http.ResponseWriter, r *http.Request, serve func(htt
 
 func (a *admin) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	s := a.source.status()
+	if s.Members == nil {
+		s.Members = []StatusMember{} // a list in JSON too
+	}
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(&s) // an error is the client's going away
 }
