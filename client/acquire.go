@@ -93,7 +93,9 @@ func (b *Broker) TryAcquire(ctx context.Context, key string, lease time.Duration
 }
 
 func (b *Broker) acquire(ctx context.Context, key string, wait, lease, began time.Duration) (*Ticket, error) {
-	wait = (wait + time.Millisecond - 1).Truncate(time.Millisecond)
+	if wait > 0 {
+		wait = (wait + time.Millisecond - 1).Truncate(time.Millisecond)
+	}
 	lease = lease.Truncate(time.Millisecond)
 	if err := checkAcquire(key, wait, lease); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w: %w", key, ErrInvalid, err)

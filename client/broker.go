@@ -189,7 +189,7 @@ type Stats struct {
 	Domain      string // hexadecimal; "" before the first connection
 	Leader      string // address that the newest hint names; "" for none
 	Waiting     int    // acquires without an answer, also of callers that have gone
-	Releases   int    // releases and compensations without an answer
+	Releases    int    // releases and compensations without an answer
 
 	Acquires      uint64
 	Granted       uint64
