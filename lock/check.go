@@ -279,16 +279,17 @@ func (c *checker) checkIndex(name string, x *index, a *ids) {
 
 func (c *checker) checkWheel(name string, w *wheel, a *ids) {
 	linked, busy := 0, 0
-	for slot := range uint32(turnLen) {
-		id := w.slots[slot]
+	for slot, id := range w.slots {
 		taken := w.taken[slot/wordBits]>>(slot%wordBits)&1 != 0
-		c.want(taken == (id != 0), "%s: slot %d: first %d, taken %v", name, slot, id, taken)
+		if taken != (id != 0) {
+			c.want(false, "%s: slot %d: first %d, taken %v", name, slot, id, taken)
+		}
 		if id == 0 {
 			continue
 		}
 		busy++
-		tick := w.now + uint64((slot-uint32(w.now))&turnMask)
-		for prev := uint32(frontOf + slot); id != 0 && linked <= a.used; id = w.nodes.at(id).next {
+		tick := w.now + uint64((uint32(slot)-uint32(w.now))&turnMask)
+		for prev := frontOf + uint32(slot); id != 0 && linked <= a.used; id = w.nodes.at(id).next {
 			linked++
 			due := w.due(id)
 			c.want(a.inUse(id) && w.nodes.at(id).prev == prev, "%s: timer %d in slot %d is wrong", name, id, slot)
@@ -297,7 +298,9 @@ func (c *checker) checkWheel(name string, w *wheel, a *ids) {
 		}
 	}
 	for i, t := range w.taken {
-		c.want(w.words[i/wordBits]>>(i%wordBits)&1 != 0 == (t != 0), "%s: word %d of the bitmap", name, i)
+		if w.words[i/wordBits]>>(i%wordBits)&1 != 0 != (t != 0) {
+			c.want(false, "%s: word %d of the bitmap", name, i)
+		}
 	}
 	last := uint32(0)
 	for id, prev := w.late, uint32(frontOfLate); id != 0 && linked <= a.used; id = w.nodes.at(id).next {

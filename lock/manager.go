@@ -109,12 +109,9 @@ func (m *Manager) endLeases(now Time, tick uint64, budget *int) {
 // endWaits answers waiters whose wait is over at tick.
 func (m *Manager) endWaits(now Time, tick uint64, budget *int) {
 	for w := m.waits.pop(tick, budget); w != 0; w = m.waits.pop(tick, budget) {
-		p := m.waiters.at(w)
-		record := p.record
-		m.dequeue(w)
-		m.timedOut(p.session, p.owner, m.keyOf(m.records.at(record)))
-		m.dropWaiter(w)
-		m.settle(now, record)
+		p := m.leaveQueue(w)
+		m.timedOut(p.session, p.owner, m.keyOf(m.records.at(p.record)))
+		m.settleQueue(now, p.record)
 	}
 }
 
@@ -184,17 +181,12 @@ func (m *Manager) Drain(now Time) {
 // refuseQueued answers everybody in a queue with B code.
 func (m *Manager) refuseQueued(now Time, code wire.Busy) {
 	for w := m.waiterIDs.next(0); w != 0; w = m.waiterIDs.next(w) {
-		p := m.waiters.at(w)
-		if p.proposed {
+		if m.waiters.at(w).proposed {
 			continue
 		}
-		record := p.record
-		m.dequeue(w)
-		m.busy(p.session, code, p.owner, m.keyOf(m.records.at(record)))
-		m.dropWaiter(w)
-		if m.records.at(record).queue == 0 {
-			m.settle(now, record)
-		}
+		p := m.leaveQueue(w)
+		m.busy(p.session, code, p.owner, m.keyOf(m.records.at(p.record)))
+		m.settleQueue(now, p.record)
 	}
 }
 

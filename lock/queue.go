@@ -206,6 +206,14 @@ func (m *Manager) dequeue(w uint32) {
 	m.dropQueue(p.record)
 }
 
+// leaveQueue takes a waiter out of its queue for good and returns what it was.
+func (m *Manager) leaveQueue(w uint32) waiter {
+	p := *m.line.waiters.at(w)
+	m.dequeue(w)
+	m.dropWaiter(w)
+	return p
+}
+
 // linkTo is the link that leads on from prev, or first in front of all.
 func (l *line) linkTo(prev uint32, first *uint32) *uint32 {
 	if prev == 0 {

@@ -49,12 +49,10 @@ func (m *Manager) withdraw(now Time, s Session, r *wire.Request) {
 		p.withdrawals++
 		return
 	}
-	record := p.record
-	m.dequeue(w)
-	m.dropWaiter(w)
+	record := m.leaveQueue(w).record
 	m.timedOut(s, r.Owner, r.Key)
 	m.released(s, true, r.Owner, 0, r.Key)
-	m.settle(now, record)
+	m.settleQueue(now, record)
 }
 
 // judgeRelease decides or proposes a release of a key whose record is id, if it has one.
@@ -211,8 +209,8 @@ func (m *Manager) makeLate(id uint32) {
 	}
 }
 
-// settle sees to it that a record is right after something about it was decided or somebody has left its queue: what is held
-// will end, a free key goes to the next waiter, and a record that nothing needs is dropped.
+// settle sees to it that a record is right after something about it was decided: what is held will end, a free key goes to
+// the next waiter, and a record that nothing needs is dropped.
 func (m *Manager) settle(now Time, id uint32) {
 	k := m.records.at(id)
 	if k.flags&held != 0 {
@@ -234,5 +232,13 @@ func (m *Manager) settle(now Time, id uint32) {
 		m.leases.clear(id)
 	default:
 		m.drop(id)
+	}
+}
+
+// settleQueue settles a record whose queue somebody has left, if that was the last one. A queue that goes on has had its
+// hand-off, or will have it from retry.
+func (m *Manager) settleQueue(now Time, id uint32) {
+	if m.records.at(id).queue == 0 {
+		m.settle(now, id)
 	}
 }

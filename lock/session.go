@@ -67,16 +67,12 @@ func (m *Manager) CloseSession(now Time, s Session) {
 	ss := m.sessions.at(uint32(s))
 	for ss.waiters != 0 {
 		w := ss.waiters
-		p := m.line.waiters.at(w)
-		if p.proposed {
+		if p := m.line.waiters.at(w); p.proposed {
 			m.leaveSession(w)
 			p.withdrawals = 0
 			continue
 		}
-		record := p.record
-		m.dequeue(w)
-		m.dropWaiter(w)
-		m.settle(now, record)
+		m.settleQueue(now, m.leaveQueue(w).record)
 	}
 	ss.open = false
 	m.heldByOpen -= int(ss.held)
