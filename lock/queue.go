@@ -108,7 +108,11 @@ func (m *Manager) addWaiter(now Time, s Session, ss *session, record uint32, r *
 	ss.waiters = id
 	ss.inFlight++
 	l.owners.insert(id, l.hash(s, r.Owner))
-	l.waits.setDue(id, tickAfter(now.Mono+int64(r.Wait)*nanosPerMilli))
+	over := tickBefore(now.Mono)
+	if r.Wait > 0 {
+		over = tickAfter(now.Mono + int64(r.Wait)*nanosPerMilli)
+	}
+	l.waits.setDue(id, over)
 	return id
 }
 
