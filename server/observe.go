@@ -58,3 +58,11 @@ func (o observer) keys(k *keysPage) {
 
 // AdminAddr is the address of the admin endpoint, nil when it is off.
 func (s *Server) AdminAddr() net.Addr { return s.admin.addr() }
+
+// adminText is that address for the log.
+func (s *Server) adminText() string {
+	if addr := s.AdminAddr(); addr != nil {
+		return addr.String()
+	}
+	return "off"
+}
