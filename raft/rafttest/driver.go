@@ -168,7 +168,7 @@ func (p *process) applyCommand(c *raft.Committed) {
 		p.dropDead()
 		return
 	}
-	cmd := &p.s.command
+	cmd := &p.s.applying
 	if err := lock.DecodeCommand(commandBytes(c.Data), cmd); err != nil {
 		p.s.fail("codec", "%v: entry %d does not decode: %v", p, c.Index, err)
 	}

@@ -19,6 +19,7 @@ type host struct {
 	running  *process
 	wallSkew time.Duration
 	clockPPM int
+	reserved bool // for a process that an operator will start here
 	down     bool // its process has ended with exit 78, or was replaced: no supervisor starts it again
 }
 

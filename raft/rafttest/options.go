@@ -73,7 +73,7 @@ func drawOptions(seed uint64) options {
 		profile: drawProfile(r),
 		size:    pick(r, 3, 3, 5),
 		spares:  2,
-		tick:    pick(r, 20, 50, 50, 100) * time.Millisecond,
+		tick:    pick[time.Duration](r, 20, 50, 50, 100) * time.Millisecond,
 
 		logBytes: pick(r, 64<<10, 64<<10, 256<<10), messageBytes: pick(r, 33<<10, 64<<10),
 		windowMessages: pick(r, 1, 2, 8, 64),
@@ -93,7 +93,7 @@ func drawOptions(seed uint64) options {
 	}
 	o.jitter = o.latency * pick[time.Duration](r, 0, 1, 4)
 	o.heartbeat = max(100*time.Millisecond, o.tick)
-	o.election = pick(r, 500, 500, 1000) * time.Millisecond
+	o.election = pick[time.Duration](r, 500, 500, 1000) * time.Millisecond
 	if !o.fifo {
 		o.loss, o.duplicate, o.tail = pick(r, 0, 10, 100), pick(r, 0, 10, 200), pick(r, 0, 5, 30)
 	}

@@ -25,6 +25,8 @@ type acquire struct {
 	ref    uint32
 	asked  time.Duration
 	wait   time.Duration
+
+	grantedAt, lease time.Duration // of the committed Grant
 }
 
 type acquireState uint8

@@ -1,0 +1,51 @@
+package rafttest
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestMutants switches off one rule at a time: the simulator finds each within the stated number of seeds.
+func TestMutants(t *testing.T) {
+	for _, m := range Mutants() {
+		t.Run(m.Name, func(t *testing.T) {
+			var c RunConfig
+			m.Faults(&c.Faults)
+			r, found := firstFailure(uint64(m.Seeds), c)
+			if !found {
+				t.Fatalf("%s: not found in %d seeds", m.Rule, m.Seeds)
+			}
+			t.Logf("%s: found by seed %d of at most %d: %v", m.Rule, r.Seed, m.Seeds, r.Failure)
+			if testing.Verbose() {
+				t.Log(explain(r, c, m.Name))
+			}
+		})
+	}
+}
+
+// firstFailure returns the failure with the lowest seed among the first count.
+func firstFailure(count uint64, c RunConfig) (first Result, found bool) {
+	var next atomic.Uint64
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			for seed := next.Add(1); seed <= count; seed = next.Add(1) {
+				r := Run(seed, c)
+				if r.Failure == nil {
+					continue
+				}
+				mu.Lock()
+				if !found || r.Seed < first.Seed {
+					first, found = r, true
+				}
+				mu.Unlock()
+				next.Store(count)
+			}
+		})
+	}
+	wait.Wait()
+	return first, found
+}
