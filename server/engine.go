@@ -67,8 +67,8 @@ func (e *engine) enter(s *shard, now lock.Time) {
 }
 
 // leave ends the batch: leases granted in it start now, and shards that got mail are woken.
-// It returns when the next timer of the manager is due.
-func (e *engine) leave() (deadline int64) {
+// It returns when the next timer of the manager is due, and the time.
+func (e *engine) leave() (deadline, now int64) {
 	after := e.clock.now()
 	write, commit := e.gate.advance(after, e.manager)
 	e.manager.EndBatch(after)
@@ -98,7 +98,7 @@ func (e *engine) leave() (deadline int64) {
 	if commit {
 		e.commit(write)
 	}
-	return deadline
+	return deadline, after.Mono
 }
 
 // withhold keeps the grants of this batch from leaving: the leases could outlive what the state file says, and it cannot be

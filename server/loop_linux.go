@@ -38,7 +38,8 @@ type loop struct {
 	batch   []input
 	ended   []*conn // connections whose peer has finished or failed
 	now     int64   // mono ns of the present turn
-	planned int64   // mono ns by which the loop meant to come round
+	left    int64   // mono ns at which the engine was left last
+	planned int64   // mono ns by which the loop means to come round
 	stalled bool    // it came round late: timers wait until nothing is left to read
 
 	handshakes, denied, idle, lingering fifo // of waitRead
@@ -76,14 +77,14 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 // run serves until stop. It closes every connection that is left.
 func (l *loop) run() {
 	defer close(l.done)
+	l.turnEnded(l.engine.clock.mono())
 	deadline, more := int64(0), false
-	l.planned = l.engine.clock.mono() + longestSleep
 	for !l.stopping.Load() {
 		events := l.next(deadline, more)
-		l.noticeStall(len(events))
+		idle := len(events) == 0
 		for {
 			events = l.read(events)
-			deadline, more = l.decide()
+			deadline, more = l.decide(idle)
 			l.flush()
 			if len(events) == 0 {
 				break
@@ -106,28 +107,29 @@ func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
 	if events := l.poll(); len(events) > 0 || more {
 		return events
 	}
-	now := l.engine.clock.mono()
-	sleep := min(deadline, l.ownDeadline(), now+longestSleep) - now
+	sleep := min(deadline, l.ownDeadline(), l.left+longestSleep) - l.left
 	if sleep <= 0 {
 		return nil
 	}
-	l.planned = now + sleep
+	l.planned = l.left + sleep
 	return l.wait(int((sleep + int64(time.Millisecond) - 1) / int64(time.Millisecond)))
 }
 
+// turnEnded notes when the engine was left, from which the next wait and a stall are counted.
+func (l *loop) turnEnded(now int64) {
+	l.left, l.planned = now, now
+}
+
 // noticeStall holds timers back when the loop was stopped or starved: what arrived meanwhile is read before leases, waits and
-// silence are judged (semantics, rule 14).
-func (l *loop) noticeStall(events int) {
-	now := l.engine.clock.mono()
-	if now > l.planned+stallGap {
+// silence are judged (semantics, rule 14). idle says that nothing was left to read. Called inside a batch.
+func (l *loop) noticeStall(now int64, idle bool) {
+	switch {
+	case now > l.planned+stallGap:
 		l.stalled = true
-		l.engine.mu.Lock()
 		l.engine.holdTick = max(l.engine.holdTick, now+stallGrace)
-		l.engine.mu.Unlock()
-	} else if events == 0 {
+	case idle:
 		l.stalled = false
 	}
-	l.planned = now + longestSleep
 }
 
 // ownDeadline is when the first of the loop's own limits is over.
@@ -181,12 +183,13 @@ func (l *loop) readFrom(c *conn, at int) (used int) {
 	return (held + n + 63) &^ 63
 }
 
-// decide takes the engine for everything that was read, for mail and for what is due.
-func (l *loop) decide() (deadline int64, more bool) {
+// decide takes the engine for everything that was read, for mail and for what is due. idle says that nothing was there to read.
+func (l *loop) decide(idle bool) (deadline int64, more bool) {
 	e := l.engine
 	now := e.clock.now()
 	l.now = now.Mono
 	e.enter(&l.shard, now)
+	l.noticeStall(now.Mono, idle)
 	e.collect(now, &l.shard, l.take)
 	for i := range l.batch {
 		l.consume(now, &l.batch[i])
@@ -195,7 +198,9 @@ func (l *loop) decide() (deadline int64, more bool) {
 		l.judgeSilence(now)
 		more = e.tick(now)
 	}
-	return e.leave(), more
+	deadline, left := e.leave()
+	l.turnEnded(left)
+	return deadline, more
 }
 
 // consume decides one connection's input.
