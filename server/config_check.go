@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net"
+
+	"ticketing.internal/tlsconf"
 )
 
 // Validate reports everything that is wrong with c in one *ConfigError.
@@ -75,6 +77,16 @@ func (c *Config) checkTLS(problems *ConfigError) {
 	}
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		problems.add("TICKETING_TLS_CLIENT_CA=%q: allowed with TICKETING_TLS_CERT and TICKETING_TLS_KEY only", c.TLSClientCA)
+	}
+}
+
+// checkCertificates reads what checkTLS knows by name only. The server reads it again when it starts.
+func (c *Config) checkCertificates(problems *ConfigError) {
+	if c.TLSCert == "" || c.TLSKey == "" {
+		return
+	}
+	if _, err := tlsconf.NewServer(tlsconf.ServerFiles{Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA}); err != nil {
+		problems.add("TICKETING_TLS_CERT=%q, TICKETING_TLS_KEY=%q, TICKETING_TLS_CLIENT_CA=%q: %v", c.TLSCert, c.TLSKey, c.TLSClientCA, err)
 	}
 }
 

@@ -9,10 +9,13 @@ import (
 // Describe writes the effective configuration, secrets masked, then the warnings that a start would log, and the memory that the
 // limits allow at worst. It is what server --check prints.
 func (c *Config) Describe(w io.Writer) {
-	defaults := DefaultConfig()
+	effective, defaults := *c, DefaultConfig()
+	if effective.Advertise = c.AdvertisedAddr(); c.Advertise == "" {
+		defaults.Advertise = effective.Advertise
+	}
 	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	usual := defaults.variables()
-	for i, v := range c.variables() {
+	for i, v := range effective.variables() {
 		if v.cluster {
 			continue
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,11 @@ const variablePrefix = "TICKETING_"
 // ConfigFromEnv reads the configuration from environ, entries NAME=value as os.Environ returns them. An empty value counts as not
 // set. The error is a *ConfigError with everything that is wrong.
 func ConfigFromEnv(environ []string) (Config, error) {
-	return configFromEnv(environ, readSecretFile)
+	c, err := configFromEnv(environ, readSecretFile)
+	problems := &ConfigError{}
+	errors.As(err, &problems)
+	c.checkCertificates(problems)
+	return c, problems.orNil()
 }
 
 func configFromEnv(environ []string, read fileReader) (Config, error) {

@@ -54,7 +54,7 @@ func TestEmptyEnvironmentGivesTheDefaults(t *testing.T) {
 }
 
 func TestEveryVariable(t *testing.T) {
-	c, err := ConfigFromEnv([]string{
+	c, err := configFromEnv([]string{
 		"TICKETING_LISTEN=[::]:7000",
 		"TICKETING_ADVERTISE=locks.example:7000",
 		"TICKETING_TOKEN=0123456789abcdef,fedcba9876543210",
@@ -72,7 +72,7 @@ func TestEveryVariable(t *testing.T) {
 		"TICKETING_LOG_LEVEL=debug", "TICKETING_LOG_FORMAT=json",
 		"NOTIFY_SOCKET=@systemd", "WATCHDOG_USEC=20000000",
 		"PATH=/bin",
-	})
+	}, secretFiles(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +143,13 @@ func TestBadValues(t *testing.T) {
 		if len(problems) != 1 || !strings.Contains(problems[0], says) {
 			t.Errorf("%s: %q; want one that says %q", entry, problems, says)
 		}
+	}
+}
+
+func TestCertificatesThatCannotBeRead(t *testing.T) {
+	_, err := ConfigFromEnv([]string{"TICKETING_TLS_CERT=/no/such.crt", "TICKETING_TLS_KEY=/no/such.key", "TICKETING_LEGACY=maybe"})
+	if p := problemsOf(t, err); len(p) != 2 || !strings.Contains(p[1], `TICKETING_TLS_CERT="/no/such.crt"`) || !strings.Contains(p[1], "no such file") {
+		t.Errorf("%q", p)
 	}
 }
 

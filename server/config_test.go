@@ -46,6 +46,7 @@ func TestDescribe(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	for _, want := range []string{
 		"TICKETING_LISTEN :5225",
+		"TICKETING_ADVERTISE :5225 (default)",
 		`TICKETING_TOKEN (2 secrets) from "/run/token"`,
 		"TICKETING_ADMIN_TOKEN - (default)",
 		"TICKETING_ADMIN_LISTEN off",

@@ -16,8 +16,7 @@ type lives struct {
 	random *rand.Rand
 
 	boot     byte
-	bootedAt int64 // real ns at which the present boot's CLOCK_BOOTTIME was 0
-	base     uint64
+	bootedAt int64  // real ns at which the present boot's CLOCK_BOOTTIME was 0
 	token    uint64 // the manager's counter
 
 	largest  uint64  // token of any life
