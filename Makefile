@@ -34,13 +34,13 @@ fuzz: ## every fuzz target, FUZZTIME (20s) each, FUZZJOBS (1) at a time
 	FUZZTIME=$(FUZZTIME) FUZZJOBS=$(FUZZJOBS) .ci/fuzz
 
 sim: ## the cluster simulator, SEEDS (10000) seeds
-	@echo "make sim: there is no simulator in this version" >&2; exit 1
+	SEEDS=$(SEEDS) $(GO) test ./raft/rafttest -count=1 -v -timeout 60m -run '^TestSeeds$$'
 
 chaos: ## real processes killed, stopped and partitioned
 	@echo "make chaos: there is no cluster in this version, so nothing to partition" >&2; exit 1
 
-interop: ## the clients that others published, against the real server (needs node and npm)
-	@echo "make interop: there are no interoperability tests in this version" >&2; exit 1
+interop: ## the clients that others published, against the real server (needs their languages)
+	interop/run
 
 bench: build ## every budget of one server, with a bare echo server beside it, as a table
 	bin/ticketing bench --suite
