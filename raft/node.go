@@ -210,9 +210,13 @@ func (n *Node) mustBeOpen() {
 }
 
 func (n *Node) trace(e Event) {
-	if n.cfg.Trace == nil {
-		return
+	if n.cfg.Trace != nil {
+		n.emit(e)
 	}
+}
+
+// emit is apart from trace so that an event is on the heap only when somebody looks at it.
+func (n *Node) emit(e Event) {
 	e.Self, e.Role = n.self, n.role
 	if e.Term == 0 {
 		e.Term = n.term

@@ -93,11 +93,12 @@ func (n *Node) handOut(rd *Ready) {
 	n.applyBuf = n.log.entries(n.applyBuf[:0], n.applied+1, n.commit, n.cfg.MaxApplyBytes)
 	n.committed = n.committed[:0]
 	for i := range n.applyBuf {
-		c := Committed{Entry: n.applyBuf[i]}
+		n.committed = append(n.committed, Committed{Entry: n.applyBuf[i]})
+		c := &n.committed[i]
 		c.Lost, c.Own = n.proposals.settle(c.Index, c.Term)
 		n.applied = c.Index
 		if c.Kind == EntryControl {
-			n.applyControl(&c)
+			n.applyControl(c)
 		}
 		if n.cfg.Trace != nil {
 			n.trace(Event{Kind: EventApplied, Index: c.Index, LogTerm: c.Term, Entry: &c.Entry, Control: c.Control, Outcome: &c.Outcome})
@@ -105,7 +106,6 @@ func (n *Node) handOut(rd *Ready) {
 				n.trace(Event{Kind: EventProposalsLost, Count: uint64(c.Lost)})
 			}
 		}
-		n.committed = append(n.committed, c)
 	}
 	if k := len(n.committed); n.faults.ApplyOutOfOrder && k > 1 && n.committed[k-1].Kind == n.committed[k-2].Kind {
 		n.committed[k-1], n.committed[k-2] = n.committed[k-2], n.committed[k-1]

@@ -86,7 +86,7 @@ func (n *Node) takeChunk(m *Message) bool {
 // with it; the commit index never falls.
 func (n *Node) install(state *SnapshotState) {
 	if !n.log.matches(state.Index, state.Term) {
-		n.trace(Event{Kind: EventTruncated, Index: n.log.base + 1})
+		n.trace(Event{Kind: EventTruncated, Index: n.log.base + 1, Detail: "a snapshot takes its place"})
 		n.log.reset(state.Index, state.Term)
 		n.confs.install(configurationAt{index: state.ConfigIndex, conf: state.Configuration})
 	}

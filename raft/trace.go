@@ -14,7 +14,7 @@ const (
 	EventQuorumHeard       EventKind = 5  // CheckQuorum passed: Quorum, Configuration
 	EventQuorumLost        EventKind = 6  // CheckQuorum failed; the leader steps down
 	EventAppended          EventKind = 7  // Index, LogTerm: an entry was put into the log here; Entry
-	EventTruncated         EventKind = 8  // Index: the first entry removed
+	EventTruncated         EventKind = 8  // Index: the first entry removed; Detail, if a snapshot takes the place of all
 	EventApplied           EventKind = 9  // Index, LogTerm, Entry; Outcome of a Control
 	EventConfiguration     EventKind = 10 // Index; Configuration now in force (appended, rolled back or installed)
 	EventTransferStarted   EventKind = 11 // Peer: the target
