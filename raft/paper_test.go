@@ -477,7 +477,7 @@ func TestDissertation4_2_1_LearnerIsNotCounted(t *testing.T) {
 func TestDissertation4_2_1_LearnerVotesButDoesNotStand(t *testing.T) {
 	c, l := replacing(t)
 	learner := c.proc(testMember(4))
-	c.drop = func(m *Message) bool { return m.From == learner.self && m.Kind == MsgAppendEntriesReply && !m.Reject }
+	c.drop = func(m *Message) bool { return m.From == learner.self && m.Kind == MsgInstallSnapshotReply } // never promoted
 	c.tick(5)
 	if learner.blank {
 		t.Fatal("the learner has no state")
