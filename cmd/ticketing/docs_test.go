@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/hex"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ticketing.internal/wire"
 )
 
 // readTree returns the files below the repository's root that pattern matches by base name.
@@ -107,6 +111,37 @@ func TestOperationsNamesEveryVariableAndCommand(t *testing.T) {
 	for _, name := range commandNames() {
 		if !strings.Contains(string(page), "`ticketing "+name) {
 			t.Errorf("docs/operations.md does not name the command %s", name)
+		}
+	}
+}
+
+// TestProtocolExamples holds the bytes of docs/protocol.md against the codec. Its indented lines of hex are, in this order,
+// an acquire, its grant, the release, its reply; of v1, then of v0.
+func TestProtocolExamples(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "protocol.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("order-1234")
+	const token = 0x000100000000002a
+	want := [][]byte{
+		wire.AppendRequest(nil, &wire.Request{Op: wire.OpAcquire, Wait: 5000, Lease: 30000, Owner: 7, Key: key}),
+		wire.AppendReply(nil, &wire.Reply{Op: wire.OpGranted, Millis: 3, Owner: 7, Token: token}),
+		wire.AppendRequest(nil, &wire.Request{Op: wire.OpRelease, Owner: 7, Token: token, Key: key}),
+		wire.AppendReply(nil, &wire.Reply{Op: wire.OpReleased, Owner: 7, Token: token}),
+		wire.AppendLegacyRequest(nil, &wire.LegacyRequest{Op: wire.OpAcquire, WaitSeconds: 5, LeaseSeconds: 30, Key: key}),
+		wire.AppendLegacyReply(nil, &wire.LegacyReply{Op: wire.OpGranted, Token: token, Text: key}),
+		wire.AppendLegacyRequest(nil, &wire.LegacyRequest{Op: wire.OpRelease, Key: key}),
+		wire.AppendLegacyReply(nil, &wire.LegacyReply{Op: wire.OpReleased, Text: key}),
+	}
+	lines := regexp.MustCompile(`(?m)^    [0-9a-f][0-9a-f ]+$`).FindAll(page, -1)
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines of hex, want %d", len(lines), len(want))
+	}
+	for i, line := range lines {
+		got, err := hex.DecodeString(strings.ReplaceAll(string(line), " ", ""))
+		if err != nil || !bytes.Equal(got, want[i]) {
+			t.Errorf("line %d: %s (%v), want %x", i+1, bytes.TrimSpace(line), err, want[i])
 		}
 	}
 }
