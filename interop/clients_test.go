@@ -188,7 +188,7 @@ func TestReconnect(t *testing.T) {
 		d := p.startReady(t, s)
 		before := mustAcquire(t, d, "seat", 60)
 		s.kill()
-		s = startServer(t, s.addr)
+		startServer(t, s.addr)
 		var after grant
 		eventually(t, "the client is connected again", func() (ok bool) {
 			var err error
