@@ -37,6 +37,7 @@ type snapshot struct {
 	mono    int64  // when it began
 	counter uint64 // when it began
 	next    uint32 // the places from 1 to next have been visited
+	end     uint32 // the places from here on were not there when it began
 	saved   []byte // encoded locks, to be appended
 }
 
@@ -70,7 +71,10 @@ func (t *table) remainingMillis(id uint32, r *record, mono int64) uint32 {
 // leases is counted at now.
 func (m *Manager) BeginSnapshot(now Time) {
 	t := &m.table
-	t.snapshot = snapshot{active: true, mono: now.Mono, counter: t.counter, saved: t.snapshot.saved[:0]}
+	t.snapshot = snapshot{
+		active: true, mono: now.Mono, counter: t.counter, saved: t.snapshot.saved[:0],
+		end: uint32(len(t.ids.chunks)) << chunkBits,
+	}
 	b := append(t.snapshot.saved, snapshotVersion)
 	b = binary.BigEndian.AppendUint64(b, t.counter)
 	b = binary.BigEndian.AppendUint64(b, t.stateHash())
@@ -89,7 +93,7 @@ func (m *Manager) AppendSnapshot(dst []byte, budget int) (b []byte, more bool) {
 	s.saved = s.saved[:0]
 	for ; budget > 0; budget-- {
 		id := t.ids.next(s.next)
-		if id == 0 {
+		if id == 0 || id >= s.end {
 			t.snapshot = snapshot{}
 			return dst, false
 		}
