@@ -161,7 +161,9 @@ func (w *world) open(addrs ...string) *Broker {
 func (w *world) openWith(cfg Config, change func(*system)) *Broker {
 	w.Helper()
 	cfg.Token = testToken
-	cfg.Dialer = w.dial
+	if cfg.Dialer == nil {
+		cfg.Dialer = w.dial
+	}
 	if cfg.Name == "" {
 		cfg.Name = "test"
 	}
@@ -364,26 +366,45 @@ func (r *remote) readHello() (hello wire.Hello, err error) {
 	}
 }
 
-// receive returns the next request, pings left out.
-func (r *remote) receive() (wire.Request, error) {
+// next returns the next request.
+func (r *remote) next() (wire.Request, error) {
 	for {
 		var q wire.Request
 		n, err := wire.DecodeRequest(r.in.bytes(), &q)
-		if err != nil {
-			return q, err
-		}
 		if n > 0 {
 			q.Key = bytes.Clone(q.Key)
 			r.in.consume(n)
-			if q.Op == wire.OpPing {
-				r.conn.Write(wire.AppendReply(nil, &wire.Reply{Op: wire.OpPong, Owner: q.Owner}))
-				continue
-			}
-			return q, nil
+		}
+		if n > 0 || err != nil {
+			return q, err
 		}
 		if err := r.in.fill(); err != nil {
 			return q, err
 		}
+	}
+}
+
+// buffered is next for what has arrived already.
+func (r *remote) buffered() (wire.Request, bool) {
+	synctest.Wait()
+	r.conn.in.mu.Lock()
+	there := len(r.in.bytes()) + len(r.conn.in.buf)
+	r.conn.in.mu.Unlock()
+	if there == 0 {
+		return wire.Request{}, false
+	}
+	q, err := r.next()
+	return q, err == nil
+}
+
+// receive returns the next request but for pings, which it answers.
+func (r *remote) receive() (wire.Request, error) {
+	for {
+		q, err := r.next()
+		if err != nil || q.Op != wire.OpPing {
+			return q, err
+		}
+		r.conn.Write(wire.AppendReply(nil, &wire.Reply{Op: wire.OpPong, Owner: q.Owner}))
 	}
 }
 
