@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
+	"ticketing.internal/lock"
 	"ticketing.internal/wire"
 )
 
@@ -88,6 +91,56 @@ func TestDescribeMemory(t *testing.T) {
 	} {
 		if got := sum(change); got < base+20 {
 			t.Errorf("with more %s: %.1f MiB, after %.1f MiB", name, got, base)
+		}
+	}
+}
+
+type unheard struct{}
+
+func (unheard) Reply(lock.Session, *lock.Reply)                                  {}
+func (unheard) ForeignRelease(lock.Session, []byte, uint64, uint64, lock.Client) {}
+
+// What --check says of keys and waiters holds of the real ones.
+func TestMemoryConstants(t *testing.T) {
+	const n = 1 << 17
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse)
+	}
+	g, err := openGate(nil, lock.Time{Wall: gateEpoch}, bootID{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := inUse()
+	m := lock.NewManager(lock.Config{
+		Limits: lock.Limits{Keys: n, Waiters: n, WaitersPerKey: n, InFlight: n}, Seed: maphash.MakeSeed(), Log: g, Sink: unheard{},
+	})
+	s := m.OpenSession(lock.Client{})
+	request := wire.Request{Op: wire.OpAcquire, Lease: wire.MaxLeaseMillis, Key: make([]byte, wire.MaxKey)}
+	for i := range n {
+		copy(request.Key, fmt.Sprintf("%0*d", wire.MaxKey, i))
+		request.Owner++
+		m.Acquire(lock.Time{}, s, &request)
+	}
+	m.EndBatch(lock.Time{})
+	keys := inUse()
+	request.Wait = wire.MaxWaitMillis
+	for range n {
+		request.Owner++
+		m.Acquire(lock.Time{}, s, &request)
+	}
+	waiters := inUse()
+	if stats := m.Stats(); stats.Held != n || stats.Waiters != n {
+		t.Fatalf("%d held, %d waiters", stats.Held, stats.Waiters)
+	}
+	for _, item := range []struct {
+		what           string
+		measured, said int64
+	}{{"key", (keys - empty) / n, keyBytes}, {"waiter", (waiters - keys) / n, waiterBytes}} {
+		if item.measured > item.said || item.measured < item.said/2 {
+			t.Errorf("a %s takes %d B; --check says %d B", item.what, item.measured, item.said)
 		}
 	}
 }
