@@ -85,7 +85,7 @@ func (r *Reloader) look() {
 	defer r.mu.Unlock()
 	if r.Now != nil {
 		now := r.Now()
-		if now.Before(r.next) {
+		if left := r.next.Sub(now); left > 0 && left <= reloadInterval { // more is left if the clock was set back
 			return
 		}
 		r.next = now.Add(reloadInterval)

@@ -138,6 +138,11 @@ func TestFilesAreFollowedAtMostOnceASecond(t *testing.T) {
 	if got := servedName(t, config); got != "second" {
 		t.Errorf("serves %q a second after the last look", got)
 	}
+	serverFiles(t, dir, ca, "third")
+	now = now.Add(-time.Hour)
+	if got := servedName(t, config); got != "third" {
+		t.Errorf("serves %q after the clock was set back", got)
+	}
 }
 
 func TestSymbolicLinkSwap(t *testing.T) {
