@@ -119,10 +119,13 @@ func newSettings(cfg Config) (*settings, error) {
 
 // address returns a as host:port with a port.
 func address(a string) (string, error) {
-	if ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(a, "["), "]")); err == nil {
-		return net.JoinHostPort(ip.String(), defaultPort), nil // an address without a port, its colons part of it
+	bare := a
+	if strings.HasPrefix(a, "[") && strings.HasSuffix(a, "]") {
+		bare = a[1 : len(a)-1]
 	}
-	if !strings.Contains(a, ":") {
+	if _, err := netip.ParseAddr(bare); err == nil { // no port: the colons of IPv6 are its own
+		a = net.JoinHostPort(bare, defaultPort)
+	} else if !strings.Contains(a, ":") {
 		a += ":" + defaultPort
 	}
 	host, port, err := net.SplitHostPort(a)
