@@ -13,6 +13,7 @@ type reign struct {
 }
 
 func (n *Node) becomeLeader() {
+	transferred := n.transferTerm != 0
 	n.role, n.leader, n.transferTerm = RoleLeader, n.self, 0
 	conf := n.confs.current()
 	if n.cfg.Trace != nil {
@@ -23,6 +24,9 @@ func (n *Node) becomeLeader() {
 	}
 	n.votes = n.votes[:0]
 	n.reign = reign{heartbeatAt: n.now + n.heartbeatTicks, peers: n.reign.peers[:0]}
+	if transferred {
+		n.reign.transfer.notBefore = n.now + n.electionTicks
+	}
 	for i := n.applied + 1; i <= n.log.last; i++ {
 		if n.log.entry(i).Kind == EntryControl {
 			n.reign.control = i

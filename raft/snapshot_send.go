@@ -224,7 +224,7 @@ func (n *Node) compact() {
 
 // retained returns the member for which the most is kept, and the index after which it is.
 func (n *Node) retained() (*progress, uint64) {
-	var for_ *progress
+	var receiver *progress
 	after := n.applied
 	for i := range n.reign.peers {
 		p := &n.reign.peers[i]
@@ -235,11 +235,11 @@ func (n *Node) retained() (*progress, uint64) {
 		if o := &n.reign.outgoing; o.active && o.to == p.member {
 			from = max(from, o.index)
 		}
-		if for_ == nil || from < after {
-			for_, after = p, min(after, from)
+		if receiver == nil || from < after {
+			receiver, after = p, min(after, from)
 		}
 	}
-	return for_, after
+	return receiver, after
 }
 
 func (n *Node) endRetention(p *progress) {
