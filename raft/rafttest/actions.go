@@ -1,6 +1,7 @@
 package rafttest
 
 import (
+	"fmt"
 	"time"
 
 	"ticketing.internal/raft"
@@ -140,7 +141,7 @@ func (s *sim) actOn(a *action, p *process) {
 		s.replaceSeatOf(a, p)
 	case opRequests:
 		for i := 0; i < a.n && p.leading && !p.paused(); i++ {
-			p.acquire("burst", i%clients)
+			p.acquire(fmt.Sprint("burst", i), i%clients)
 		}
 		if p.node != nil && !p.paused() {
 			p.settle()

@@ -43,6 +43,7 @@ type record struct {
 	configs []configAt // in the log, oldest first; the first is the snapshot's or the bootstrap's
 	firstOf uint64     // the first entry of its own in the present reign
 	noop    uint64     // the term of the last Noop applied here
+	invited uint64     // the term in which TimeoutNow asked it to stand
 	events  int        // appended so far
 }
 
@@ -109,7 +110,7 @@ func (c *checker) ended(p *process) {
 			a.state = unknown
 		}
 	}
-	if c.model.joint() && p.state.Role == raft.RoleLeader {
+	if c.inJoint() && p.state.Role == raft.RoleLeader {
 		c.s.cover[CoverLeaderLostInJoint]++
 	}
 }
@@ -131,10 +132,8 @@ func (c *checker) traced(p *process, e *raft.Event) {
 	if e.Term < r.term {
 		c.s.fail("terms grow", "%v is in term %d after %d", p, e.Term, r.term)
 	}
-	r.term = e.Term
+	r.term, r.role = e.Term, e.Role
 	switch e.Kind {
-	case raft.EventRoleChanged:
-		r.role = e.Role
 	case raft.EventElectionWon:
 		c.elected(r, e)
 	case raft.EventVoteGranted:
@@ -159,7 +158,10 @@ func (c *checker) traced(p *process, e *raft.Event) {
 		c.s.triggered(whenSnapshotStarted, p)
 	case raft.EventCompacted:
 		c.s.cover[CoverCompacted]++
+	case raft.EventTransferStarted:
+		c.s.triggered(whenTransferStarted, p)
 	case raft.EventTimeoutNow:
+		r.invited = e.Term
 		c.s.triggered(whenTimeoutNow, p)
 	case raft.EventImpossible:
 		c.s.cover[CoverImpossible]++

@@ -9,7 +9,10 @@ import (
 // elected checks a victory: one leader a term, elected by voters who voted for it, with everything committed in its log.
 func (c *checker) elected(r *record, e *raft.Event) {
 	c.s.cover[CoverElection]++
-	if c.model.joint() {
+	if r.invited > 0 && r.invited+1 == e.Term {
+		c.s.cover[CoverTransferDone]++
+	}
+	if c.inJoint() {
 		c.s.cover[CoverElectionInJoint]++
 	}
 	l := c.leaderOf(e.Term)

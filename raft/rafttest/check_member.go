@@ -24,6 +24,16 @@ func (c *checker) committedConfiguration() raft.Configuration {
 	return c.committedAt(uint64(len(c.committed)) - 1).config
 }
 
+// inJoint reports whether some leader has appended a joint configuration that no final one has followed.
+func (c *checker) inJoint() bool {
+	for _, p := range c.s.procs {
+		if r := c.records[p.member]; p.alive && r != nil && r.config().Joint() {
+			return true
+		}
+	}
+	return false
+}
+
 // committedAt returns the configuration in force at a committed index.
 func (c *checker) committedAt(index uint64) configAt {
 	for i := len(c.configs) - 1; i >= 0; i-- {

@@ -16,7 +16,7 @@ func drawSchedule(seed uint64, o options) []action {
 	case profileCalm:
 		g.calm()
 	case profileStorm:
-		g.storm(settled, o.chaos, 4+g.IntN(30))
+		g.storm(settled, o.chaos, 4+g.IntN(60))
 	case profileJoint:
 		g.joint()
 	case profileRejoin:
@@ -111,7 +111,7 @@ func (g *generator) storm(from, to time.Duration, count int) {
 // to, or whoever matters then. Uniform chance would find what goes wrong there once in a million runs.
 func (g *generator) joint() {
 	at := settled
-	for range 1 + g.IntN(3) {
+	for at < g.opt.chaos-10*time.Second {
 		replace := action{delay: at, op: opReplace, who: g.seat(), n: pick(g.Rand, 0, 0, 0, 1)}
 		if chance(g.Rand, 250) {
 			replace.who = who{part: leader}
@@ -125,28 +125,42 @@ func (g *generator) joint() {
 	steps := []trigger{whenPrepared, whenAdmitted, whenSnapshotStarted, whenSnapshotInstalled, whenJointProposed, whenJointProposed,
 		whenJointReceived, whenJointReceived, whenJointCommitted, whenJointCommitted, whenFinalProposed, whenFinalProposed,
 		whenFinalReceived, whenFinalReceived, whenFinalCommitted, whenElected, whenVoted}
-	for range 1 + g.IntN(5) {
+	for range 2 + g.IntN(8) {
 		a := g.disturbance(pick(g.Rand, who{part: subject}, who{part: subject}, who{part: leader}, who{part: newcomer}, who{part: predecessor}))
-		a.on, a.nth = steps[g.IntN(len(steps))], 1+g.IntN(3)
+		a.on, a.nth = steps[g.IntN(len(steps))], 1+g.IntN(5)
 		a.delay = pick(g.Rand, 0, 0, g.between(time.Microsecond, 50*time.Millisecond), g.between(0, 2*time.Second))
 		g.add(a)
 	}
-	if chance(g.Rand, 300) {
-		g.add(action{on: pick(g.Rand, whenAdmitted, whenJointProposed, whenJointCommitted), nth: 1 + g.IntN(2), op: opAbort,
-			delay: g.between(0, time.Second)})
+	if chance(g.Rand, 400) {
+		g.abortRace()
 	}
 	if chance(g.Rand, 500) {
 		g.thrash(pick(g.Rand, whenAdmitted, whenJointProposed, whenJointReceived, whenJointCommitted))
+		g.thrash(pick(g.Rand, whenJointReceived, whenFinalProposed, whenFinalReceived))
 	}
 	if chance(g.Rand, 200) {
 		g.storm(settled, g.opt.chaos, 1+g.IntN(6))
 	}
 }
 
+// abortRace takes the leader away in the joint phase, so that the predecessor may come to lead; it cannot hand over at once;
+// and an operator asks for an abort all the time.
+func (g *generator) abortRace() {
+	step, nth := pick(g.Rand, whenAdmitted, whenJointProposed, whenJointProposed, whenJointCommitted), 1+g.IntN(2)
+	if chance(g.Rand, 700) {
+		g.add(action{on: step, nth: nth, delay: g.between(0, 80*time.Millisecond), op: opIsolate, who: who{part: subject}, span: g.between(2*time.Second, 6*time.Second)},
+			action{on: whenTransferStarted, nth: 1 + g.IntN(2), op: opMute, who: who{part: subject}, span: g.between(100*time.Millisecond, 900*time.Millisecond)})
+	}
+	pace := g.between(10*time.Millisecond, 400*time.Millisecond)
+	for i := range 8 {
+		g.add(action{on: step, nth: nth, delay: time.Duration(i) * pace, op: opAbort})
+	}
+}
+
 // thrash draws a new partition about every election timeout for a while: leaders change in the midst of a replacement, and
 // each knows another part of it.
 func (g *generator) thrash(from trigger) {
-	at, nth := time.Duration(0), 1+g.IntN(2)
+	at, nth := time.Duration(0), 1+g.IntN(3)
 	for range 3 + g.IntN(8) {
 		span := g.between(300*time.Millisecond, 2500*time.Millisecond)
 		g.add(action{on: from, nth: nth, delay: at, op: opSplit, span: span, n: 1 + g.IntN(1<<(g.opt.size+g.opt.spares)-1)})
@@ -189,15 +203,21 @@ func (g *generator) bootstrap() {
 // leaders takes one leader after another away with something in its log that the others lack, and brings it back: the
 // schedules of figure 8, and of a longer log at a lower term against a shorter one at a higher.
 func (g *generator) leaders() {
-	for n := 1; n <= 2+g.IntN(6); n++ {
+	for n := 1; n <= 3+g.IntN(8); n++ {
 		delay := pick(g.Rand, 0, g.between(0, 100*time.Millisecond), g.between(0, 2*time.Second))
 		cut := action{on: whenElected, nth: n, delay: delay, who: who{part: subject},
 			op: pick(g.Rand, opIsolate, opIsolate, opDeafen, opMute, opIsolatePair, opPause, opDropOwnTerm), span: g.between(time.Second, 6*time.Second)}
 		if cut.op == opIsolatePair {
 			cut.other = who{follower, g.IntN(4)}
 		}
-		fill := action{on: whenElected, nth: n, delay: delay + time.Millisecond, who: who{part: subject}, op: pick(g.Rand, opFill, opRequests), n: 1 + g.IntN(4)}
+		fill := action{on: whenElected, nth: n, delay: delay + time.Millisecond, who: who{part: subject}, op: pick(g.Rand, opFill, opRequests)}
+		if fill.n = 1 + g.IntN(4); fill.op == opRequests {
+			fill.n = 1 + g.IntN(100)
+		}
 		g.add(cut, fill)
+		if chance(g.Rand, 400) { // another leader before the last comes back
+			g.add(action{on: whenElected, nth: n, delay: delay + g.between(1500*time.Millisecond, 3*time.Second), op: opTransfer})
+		}
 	}
 	if chance(g.Rand, 500) {
 		g.add(action{on: whenElected, nth: 2 + g.IntN(3), delay: g.between(0, 50*time.Millisecond), op: opCrash, who: who{part: subject}, n: 2})

@@ -155,6 +155,7 @@ func (p *process) apply(c *raft.Committed) {
 	case c.Kind == raft.EntryCommand:
 		p.applyCommand(c)
 	}
+	p.answerControls(c)
 	p.readReplies()
 	p.s.check.applied(p, c.Index)
 }
@@ -174,16 +175,10 @@ func (p *process) applyCommand(c *raft.Committed) {
 	}
 	if p.s.faults.ExpireAnyToken && cmd.Kind == lock.KindExpire {
 		cmd.Token = p.s.check.model.holderBefore(c.Index, cmd.Key, cmd.Token)
-		own.managed = false
 	}
 	before := *cmd // the manager may use the simulator's command for what it proposes next
 	key := string(cmd.Key)
-	var result lock.Result
-	if own.managed {
-		result = p.locks.ApplyOldest(p.clock())
-	} else {
-		result = p.locks.Apply(p.clock(), cmd, false)
-	}
+	result := p.locks.Apply(p.clock(), cmd, own.managed)
 	if c.Data[0] == tagTokenFromLeader && result.Outcome == lock.Granted {
 		result.Token = binary.BigEndian.Uint64(c.Data[1:])
 	}
@@ -200,7 +195,6 @@ func (p *process) applyControl(c *raft.Committed) {
 	if p.s.log != nil && c.Control != nil {
 		p.s.logf("%v applies %d: %v %v %v", p, c.Index, c.Control.Kind, c.Outcome.Result, c.Outcome.Member)
 	}
-	p.answerControls(c)
 	if c.Control == nil || c.Outcome.Result == raft.ResultControlRejected {
 		return
 	}

@@ -72,12 +72,16 @@ func (s *sim) restartAll() {
 }
 
 // canDecide reports whether core holds the majorities of every configuration that is in force at one of its nodes, and of
-// the committed one. Then nothing excuses it from progress.
+// the committed one; and of the joint one to come, if a newcomer is admitted: a leader may be about to append it. Then
+// nothing excuses it from progress.
 func (s *sim) canDecide(core []*process) bool {
 	in := func(m raft.Member) bool {
 		return slices.ContainsFunc(core, func(p *process) bool { return p.member == m })
 	}
 	configs := []raft.Configuration{s.check.committedConfiguration()}
+	if r := s.check.model.replacement; r != nil && r.newcomer.Incarnation != (raft.Incarnation{}) {
+		configs = append(configs, raft.Configuration{Voters: replaced(configs[0].Voters, r.predecessor, r.newcomer)})
+	}
 	for _, p := range core {
 		if c, _ := p.node.Configuration(); len(c.Voters) > 0 {
 			configs = append(configs, c)
@@ -89,6 +93,17 @@ func (s *sim) canDecide(core []*process) bool {
 		}
 	}
 	return true
+}
+
+// replaced returns voters with newcomer in the place of old.
+func replaced(voters []raft.Member, old, newcomer raft.Member) []raft.Member {
+	next := slices.Clone(voters)
+	for i := range next {
+		if next[i] == old {
+			next[i] = newcomer
+		}
+	}
+	return next
 }
 
 // majority reports whether in holds for more than half of voters.
@@ -119,7 +134,7 @@ type demand struct {
 	term     uint64 // the highest when it was healed
 	from     time.Duration
 	probe    *acquire // an acquire of a key that is always free
-	answered bool
+	replaces bool // a replacement was under way at the last look
 	probes   int
 }
 
@@ -131,6 +146,9 @@ const termsAllowed = 25
 // poll looks whether all is done, and complains if it is late.
 func (d *demand) poll() {
 	s := d.s
+	if under := s.check.model.replacement != nil; under != d.replaces {
+		d.replaces, d.from = under, s.now // what comes now has its own budget
+	}
 	missing := d.missing()
 	if missing == "" {
 		s.check.end()

@@ -39,7 +39,7 @@ func (p *process) control(c raft.Control, answer func(raft.Outcome, error)) {
 	}
 }
 
-// answerControls answers the requests that the entry c decides.
+// answerControls answers the requests that the entry c decides, or has taken the place of.
 func (p *process) answerControls(c *raft.Committed) {
 	for len(p.waiting) > 0 && p.waiting[0].index <= c.Index {
 		w := p.waiting[0]

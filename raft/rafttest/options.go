@@ -84,7 +84,7 @@ func drawOptions(seed uint64) options {
 		maxWait:      pick[time.Duration](r, 0, 500, 3000) * time.Millisecond,
 		clientEvery:  pick[time.Duration](r, 50, 100, 300) * time.Millisecond,
 		bootstrapEnd: 15 * time.Minute,
-		chaos:        time.Duration(25+r.IntN(35)) * time.Second,
+		chaos:        time.Duration(30+r.IntN(60)) * time.Second,
 
 		restartPerMille: pick(r, 0, 300, 900),
 		bareQuorum:      chance(r, 500),

@@ -50,7 +50,7 @@ func (l proposer) Propose(_ lock.Time, c *lock.Command) (lock.Verdict, wire.Busy
 	data := append(p.s.buffer[:0], tagCommand)
 	if p.s.faults.TokensFromLeader && c.Kind == lock.KindGrant {
 		p.ownGrants++
-		data = binary.BigEndian.AppendUint64(append(data[:0], tagTokenFromLeader), p.start.TokenBase+p.ownGrants)
+		data = binary.BigEndian.AppendUint64(append(data[:0], tagTokenFromLeader), p.node.Registry().TokenBase+p.ownGrants)
 	}
 	data = lock.AppendCommand(data, c)
 	p.s.buffer = data

@@ -61,13 +61,14 @@ const (
 	whenOpenProposed
 	whenAccepted
 	whenVoted
+	whenTransferStarted
 	triggers
 )
 
 func (t trigger) String() string {
 	return [...]string{"time", "elected", "joint proposed", "joint received", "joint committed", "final proposed", "final received",
 		"final committed", "prepared", "admitted", "snapshot started", "snapshot installed", "timeout now", "quorum lost",
-		"bootstrap proposed", "open proposed", "initial config accepted", "voted"}[t]
+		"bootstrap proposed", "open proposed", "initial config accepted", "voted", "transfer started"}[t]
 }
 
 // part is what a process is to the cluster.

@@ -32,6 +32,9 @@ func TestSeed(t *testing.T) {
 			m.Faults(&c.Faults)
 		}
 	}
+	if *onlyFlag != "" {
+		c.Only = []int{}
+	}
 	for text := range strings.SplitSeq(*onlyFlag, ",") {
 		if i, err := strconv.Atoi(text); err == nil {
 			c.Only = append(c.Only, i)
@@ -68,7 +71,8 @@ func TestSeeds(t *testing.T) {
 // checkCover fails if something that a simulation is for has not been seen.
 func checkCover(t *testing.T, cover *Cover) {
 	rare := map[Counter]bool{CoverImpossible: true, CoverBurned: true, CoverLeftOut: true, CoverMajorityLost: true,
-		CoverSnapshotInJoint: true, CoverProposalUnknown: true, CoverIndeterminate: true}
+		CoverSnapshotInJoint: true, CoverProposalUnknown: true, CoverIndeterminate: true,
+		CoverControlRejected: true}
 	for c := range counters {
 		if cover[c] == 0 && !rare[c] {
 			t.Errorf("no %v in any run", c)

@@ -152,7 +152,7 @@ func (p *process) readReply(r *reply) {
 		s.fail("replies", "%v: %v answers an owner %d that never asked", p, r.op, r.owner)
 	}
 	a := s.acquires[r.owner-1]
-	if a.token != 0 && r.op == wire.OpBusy {
+	if a.state == granted && (r.op == wire.OpBusy || r.op == wire.OpError) {
 		return // of its release
 	}
 	s.check.acquireAnswered(p, a, r)
