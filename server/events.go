@@ -89,6 +89,11 @@ func (v *events) malformed(remote netip.AddrPort) {
 	v.write(slog.LevelWarn, "a client sent a malformed frame: its connection is closed", from(remote))
 }
 
+// badLegacyKey: some clients published later greet like v0 and then speak something else; what they send looks like bad keys.
+func (v *events) badLegacyKey(remote netip.AddrPort) {
+	v.write(slog.LevelWarn, "a v0 client sent a key that cannot be: the published clients that this server serves are those of version 0.1.0", from(remote))
+}
+
 func (v *events) authFailed(remote netip.AddrPort) {
 	v.write(slog.LevelWarn, "a client does not know the token: compare its TICKETING_TOKEN with the server's", from(remote))
 }

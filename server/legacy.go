@@ -92,6 +92,9 @@ func (e *engine) legacyAcquire(now lock.Time, c *conn, r *wire.LegacyRequest) {
 	k.acquires = append(k.acquires, call)
 	l.open++
 	if f, ok := checkLegacyAcquire(r); !ok {
+		if f == wire.InvalidKey {
+			e.events.badLegacyKey(c.remote)
+		}
 		c.sayLegacy(f)
 		call.outcome = wire.OpTimeout
 		l.settle(c, k)
@@ -135,6 +138,7 @@ func (e *engine) legacyRelease(now lock.Time, c *conn, r *wire.LegacyRequest) {
 	l.open++
 	l.grants -= k.forget(now.Mono)
 	if !wire.ValidKey(r.Key) {
+		e.events.badLegacyKey(c.remote)
 		c.sayLegacy(wire.InvalidKey)
 	}
 	if len(k.grants) == 0 {
