@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"ticketing.internal/lock"
+	"ticketing.internal/tlsconf"
 )
 
 // quietSource is an adminSource of a server that holds what a test gives it.
@@ -356,6 +358,36 @@ func ask(c net.Conn, path string, headers ...string) int {
 	io.Copy(io.Discard, r.Body)
 	r.Body.Close()
 	return r.StatusCode
+}
+
+func TestAdminOverTLS(t *testing.T) {
+	certFile, keyFile, trust := writeCertificate(t)
+	certificates, err := tlsconf.NewServer(tlsconf.ServerFiles{Cert: certFile, Key: keyFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := DefaultConfig()
+	c.AdminListen = "127.0.0.1:0"
+	a, err := newAdmin(&c, certificates.Config(), &quietSource{}, testEvents(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	a.run()
+	secure, err := tls.Dial("tcp", a.addr().String(), &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer secure.Close()
+	if p := secure.ConnectionState().NegotiatedProtocol; p == "h2" {
+		t.Error("HTTP/2 is negotiated, which has no bound of its own here")
+	}
+	if code := ask(secure, "/status"); code != 200 {
+		t.Errorf("over TLS: %d", code)
+	}
+	if code := ask(dialAdmin(t, a), "/status"); code != 400 {
+		t.Errorf("in plaintext: %d", code)
+	}
 }
 
 func TestAdminHeaderLimit(t *testing.T) {
