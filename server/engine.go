@@ -21,7 +21,7 @@ type engine struct {
 	// Guarded by mu.
 	clock     *clock
 	manager   *lock.Manager
-	gate      *gate
+	authority authority
 	sessions  []*conn // by lock.Session
 	current   *shard  // the shard whose batch is being decided
 	now       lock.Time
@@ -41,7 +41,6 @@ type engine struct {
 	welcomer   welcomer
 	events     *events
 	notifier   *notifier
-	commit     func(stateWrite) // starts a write of the state file; called without mu
 
 	progress atomic.Int64           // mono ns of the last time that the engine was left
 	unready  atomic.Pointer[string] // why acquires are refused; empty if they are not
@@ -70,16 +69,16 @@ func (e *engine) enter(s *shard, now lock.Time) {
 // It returns when the next timer of the manager is due, and the time.
 func (e *engine) leave() (deadline, now int64) {
 	after := e.clock.now()
-	write, commit := e.gate.advance(after, e.manager)
+	e.authority.decide(after)
 	e.manager.EndBatch(after)
-	if err := e.gate.settle(e.now.Mono, after.Mono); err != nil {
+	if err := e.authority.vouch(e.now.Mono, after.Mono); err != nil {
 		e.withhold(after)
 	}
 	if e.drained != nil && e.manager.HeldByOpenSessions() == 0 {
 		close(e.drained)
 		e.drained = nil
 	}
-	deadline = max(e.manager.NextDeadline(), e.holdTick)
+	deadline = max(min(e.manager.NextDeadline(), e.authority.deadline()), e.holdTick)
 	if e.current.keepsTime {
 		e.nextTick = deadline
 	} else if deadline < e.nextTick && e.timekeeper != nil {
@@ -95,9 +94,7 @@ func (e *engine) leave() (deadline, now int64) {
 	for _, s := range woken {
 		s.wake()
 	}
-	if commit {
-		e.commit(write)
-	}
+	e.authority.left()
 	return deadline, after.Mono
 }
 
@@ -127,14 +124,6 @@ func (e *engine) batch(s *shard, f func(now lock.Time)) {
 	e.leave()
 }
 
-// written takes the outcome of a write of the state file.
-func (e *engine) written(s *shard, err error) {
-	e.batch(s, func(now lock.Time) {
-		e.gate.written(now, err)
-		e.noteReadiness(now.Mono)
-	})
-}
-
 // tick judges what is due, and does the server's chores. It reports whether more is due already than one hold of the engine
 // should do.
 func (e *engine) tick(now lock.Time) (more bool) {
@@ -153,7 +142,7 @@ func (e *engine) tick(now lock.Time) (more bool) {
 
 // noteReadiness says for those who do not wait for the engine whether acquires are served.
 func (e *engine) noteReadiness(now int64) {
-	why := e.gate.unready(now)
+	why := e.authority.unready(now)
 	if e.draining {
 		why = "shutting down"
 	}

@@ -27,6 +27,7 @@ type Server struct {
 	loops     int
 	clock     *clock
 	engine    *engine
+	alone     *alone
 	admission *admission
 	streams   *streams
 	transport *transport
@@ -143,8 +144,9 @@ func (s *Server) buildEngine() error {
 	if err != nil {
 		return fmt.Errorf("connecting to the service manager's socket (NOTIFY_SOCKET): %w", err)
 	}
+	s.alone = &alone{gate: gate}
 	e := &engine{
-		clock: s.clock, gate: gate, notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
+		clock: s.clock, authority: s.alone, notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
 		welcomer: welcomer{legacy: s.cfg.Legacy, inFlight: uint32(s.cfg.MaxInFlight)},
 	}
 	var seed [32]byte
@@ -156,8 +158,9 @@ func (s *Server) buildEngine() error {
 		Limits: lock.Limits{
 			Keys: s.cfg.MaxKeys, Waiters: s.cfg.MaxWaiters, WaitersPerKey: s.cfg.MaxWaitersPerKey, InFlight: s.cfg.MaxInFlight,
 		},
-		Seed: maphash.MakeSeed(), TokenBase: gate.tokenBase(), Log: gate, Sink: e,
+		Seed: maphash.MakeSeed(), TokenBase: gate.tokenBase(), Log: s.alone, Sink: e,
 	})
+	s.alone.manager = e.manager
 	e.noteReadiness(s.clock.mono())
 	e.progress.Store(s.clock.mono())
 	s.engine = e
@@ -201,8 +204,8 @@ func (s *Server) Addr() net.Addr { return s.addr }
 // Run serves until ctx ends or Stop is called, then drains, and returns nil after a clean end.
 func (s *Server) Run(ctx context.Context) error {
 	go s.engine.events.run()
-	writer := startStateWriter(func(err error) { s.engine.written(&s.self, err) })
-	s.engine.commit = writer.start
+	writer := startStateWriter(s.written)
+	s.alone.start = writer.start
 	s.transport.run()
 	go s.acceptor.run()
 	s.admin.run()
@@ -217,6 +220,14 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.drain()
 	return s.end(writer)
+}
+
+// written takes the outcome of a write of the state file.
+func (s *Server) written(err error) {
+	s.engine.batch(&s.self, func(now lock.Time) {
+		s.alone.written(now, err)
+		s.engine.noteReadiness(now.Mono)
+	})
 }
 
 // Stop makes Run drain and return.
@@ -255,7 +266,7 @@ func (s *Server) end(writer *stateWriter) error {
 	var keep bool
 	s.engine.batch(&s.self, func(now lock.Time) {
 		end, _ := s.engine.manager.LatestLeaseEnd()
-		last, keep = s.engine.gate.final(now, end)
+		last, keep = s.alone.final(now, end)
 	})
 	if keep {
 		writer.start(last)
