@@ -203,7 +203,7 @@ func (n *Node) handleAppendRejected(p *progress, m *Message) {
 
 // countRound follows how fast a member catches up.
 func (n *Node) countRound(p *progress) {
-	if p.match < p.roundGoal {
+	if p.match < p.roundGoal || p.state == stateSnapshot {
 		return
 	}
 	if n.now-p.roundBegan < n.electionTicks {

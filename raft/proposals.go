@@ -2,7 +2,8 @@ package raft
 
 import "slices"
 
-// proposals follows this node's undecided proposals in the order of proposing, so that each is settled exactly once.
+// proposals follows this node's undecided proposals in the order of proposing, so that each is settled exactly once. A
+// leader takes none before its Noop is applied, and by then those of its earlier reigns are decided.
 // Entries of one term are the proposals of one reign, and runs of neighbouring indexes keep the list short.
 type proposals struct {
 	runs []proposalRun

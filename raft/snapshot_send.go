@@ -153,7 +153,7 @@ func (n *Node) handleSnapshotReply(p *progress, m *Message) {
 	case m.Last:
 		p.match = max(p.match, o.index)
 		n.leaveSnapshot(p, "installed")
-		n.countRound(p)
+		p.roundGoal, p.roundBegan = n.commit, n.now // it has yet to catch up with what was committed meanwhile
 		n.maybeCommit()
 	case o.loaded && !o.last && m.Offset == o.offset+uint64(len(o.chunk)):
 		o.offset, o.ackedAt = m.Offset, n.now
