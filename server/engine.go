@@ -146,8 +146,13 @@ func (e *engine) noteReadiness(now int64) {
 	if e.draining {
 		why = "shutting down"
 	}
-	if last := e.unready.Load(); last == nil || *last != why {
-		e.unready.Store(&why)
+	last := e.unready.Load()
+	if last != nil && *last == why {
+		return
+	}
+	e.unready.Store(&why)
+	if last != nil && (why == "") != (*last == "") {
+		e.events.readiness(why)
 	}
 }
 

@@ -118,6 +118,15 @@ func (v *events) acceptFailed(err error) {
 	v.write(slog.LevelError, "accepting a connection failed: trying again", slog.String("why", err.Error()))
 }
 
+// readiness: acquires are refused from now on, because of why, or served again.
+func (v *events) readiness(why string) {
+	if why == "" {
+		v.write(slog.LevelInfo, "acquires are served")
+		return
+	}
+	v.write(slog.LevelWarn, "acquires are refused for now", slog.String("why", why))
+}
+
 // foreignRelease: the audit line of a release that comes from another address than its grant.
 func (v *events) foreignRelease(key []byte, owner, token uint64, grantedTo lock.Client, by netip.AddrPort) {
 	v.write(slog.LevelInfo, "a lock was released from another address than it was granted to",

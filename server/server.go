@@ -209,10 +209,11 @@ func (s *Server) Run(ctx context.Context) error {
 	s.transport.run()
 	go s.acceptor.run()
 	s.admin.run()
-	s.log.Info("serving", "clients", s.addr.String(), "admin", s.adminText(), "tls", s.reloader != nil, "pid", os.Getpid())
-	if s.state == nil {
-		s.log.Info("no state directory (TICKETING_STATE_DIR): after a restart keys are free although earlier leases may still run")
+	if why := s.alone.unready(s.clock.mono()); why != "" {
+		s.log.Warn("acquires are refused for now", "why", why)
 	}
+	s.log.Info("serving", "clients", s.addr.String(), "admin", s.adminText(), "tls", s.reloader != nil, "pid", os.Getpid())
+	dropStartPages()
 	s.engine.notifier.ready()
 	select {
 	case <-ctx.Done():
