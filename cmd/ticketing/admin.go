@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ticketing.internal/tlsconf"
+	"ticketing.internal/wire"
 )
 
 // Limits of what is taken from an admin endpoint.
@@ -157,7 +158,7 @@ func (e *adminEndpoint) get(ctx context.Context, path string) ([]byte, error) {
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
 		return nil, withExit(exitAuth, fmt.Errorf("%s refuses: %s; set TICKETING_ADMIN_TOKEN", e.url, response.Status))
 	case response.StatusCode != http.StatusOK:
-		return nil, withExit(exitUnreachable, fmt.Errorf("%s answers %s", e.url, response.Status))
+		return nil, withExit(exitUnreachable, fmt.Errorf("%s answers %s: %.200q", e.url, response.Status, body))
 	}
 	return body, nil
 }
@@ -228,7 +229,8 @@ func (e *adminEndpoint) keys(ctx context.Context, query keysQuery, keep func(*he
 		values.Set("prefix", query.prefix)
 	}
 	if query.heldLonger > 0 {
-		values.Set("held_longer_ms", fmt.Sprint(query.heldLonger.Milliseconds()))
+		// Nothing is held for longer than the longest lease, and the endpoint takes no more.
+		values.Set("held_longer_ms", fmt.Sprint(min(query.heldLonger.Milliseconds(), wire.MaxLeaseMillis)))
 	}
 	for {
 		body, err := e.get(ctx, "/keys?"+values.Encode())

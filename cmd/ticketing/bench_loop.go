@@ -46,18 +46,27 @@ type pacer struct {
 }
 
 func (m *meter) newPacer(p phases, now int64, progress *atomic.Uint64) *pacer {
-	return &pacer{phases: p, meter: m, start: now + int64(p.warmup), progress: progress, result: &measured{}}
+	pace := &pacer{phases: p, meter: m, start: now + int64(p.warmup), progress: progress, result: &measured{}}
+	if p.warmup == 0 {
+		pace.begin(now)
+	}
+	return pace
+}
+
+// begin starts to count.
+func (p *pacer) begin(now int64) {
+	p.warm = true
+	p.start = now
+	p.end = now + int64(p.measure)
+	p.meter.count = tally{}
+	p.meter.latency.reset()
+	p.result.before = p.cpus()
 }
 
 // advance is called after each batch; false: the loop is over. ctx ends the measuring early.
 func (p *pacer) advance(ctx context.Context, now int64) bool {
 	if !p.warm && now >= p.start {
-		p.warm = true
-		p.start = now
-		p.end = now + int64(p.measure)
-		p.meter.count = tally{}
-		p.meter.latency.reset()
-		p.result.before = p.cpus()
+		p.begin(now)
 	}
 	p.progress.Store(p.meter.count.requests())
 	over := p.measure > 0 && now >= p.end || p.measure == 0 && p.meter.inFlight == 0 || ctx.Err() != nil

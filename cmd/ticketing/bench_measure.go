@@ -66,7 +66,11 @@ func (b *bench) drive(ctx context.Context, m *meter, traffics []traffic, inFligh
 	p.cpus = func() usage { return readUsage(t.child.pid()) }
 	var progress atomic.Uint64
 	defer b.showProgress(&progress)()
-	return m.drive(ctx, connected, p, &progress)
+	got, err := m.drive(ctx, connected, p, &progress)
+	if err == nil && m.inFlight > 0 {
+		err = withExit(exitNegative, fmt.Errorf("%d requests were not answered within %v after the end", m.inFlight, drainTime))
+	}
+	return got, err
 }
 
 // showProgress keeps a line on the terminal until the function that it returns is called.

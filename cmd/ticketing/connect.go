@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ticketing.internal/client"
@@ -86,11 +87,12 @@ func (f *clientFlags) config(p *process) (client.Config, error) {
 
 // connect returns a broker that a server has answered. It waits for one at most as long as it would wait for a lock,
 // but 1 s at least.
-func (f *clientFlags) connect(ctx context.Context, p *process, wait time.Duration) (*client.Broker, error) {
+func (f *clientFlags) connect(ctx context.Context, p *process, wait time.Duration, hooks client.Hooks) (*client.Broker, error) {
 	config, err := f.config(p)
 	if err != nil {
 		return nil, err
 	}
+	config.Hooks = hooks
 	broker, err := client.New(config)
 	if err != nil {
 		return nil, withExit(exitConfig, err)
@@ -122,15 +124,20 @@ func (f *lockFlags) register(fs *flag.FlagSet) {
 // acquire connects and acquires key. The caller closes the broker.
 func (f *lockFlags) acquire(ctx context.Context, p *process, key string) (*client.Broker, *client.Ticket, error) {
 	begin := time.Now()
-	broker, err := f.connect(ctx, p, f.wait)
+	var ended atomic.Bool
+	broker, err := f.connect(ctx, p, f.wait, client.Hooks{Disconnect: func(string, error) { ended.Store(true) }})
 	if err != nil {
 		return nil, nil, err
 	}
-	ticket, err := broker.Acquire(ctx, key, max(0, f.wait-time.Since(begin)), f.lease)
+	wait := f.wait
+	if wait > 0 {
+		wait = max(0, wait-time.Since(begin))
+	}
+	ticket, err := broker.Acquire(ctx, key, wait, f.lease)
 	if err == nil {
 		return broker, ticket, nil
 	}
-	if ctx.Err() != nil && settled(broker) {
+	if ctx.Err() != nil && settled(broker) && !ended.Load() {
 		err = withExit(exitNotGranted, errors.New("interrupted before the lock was granted"))
 	}
 	broker.Close()
@@ -138,7 +145,7 @@ func (f *lockFlags) acquire(ctx context.Context, p *process, key string) (*clien
 }
 
 // settled waits, for 2 s at most, until a cancelled acquire has left its queue, or was given back. It reports whether
-// it is known that nothing is held.
+// the server has said so, as long as no connection ended meanwhile.
 func settled(broker *client.Broker) bool {
 	limit := time.NewTimer(2 * time.Second)
 	defer limit.Stop()
@@ -146,7 +153,7 @@ func settled(broker *client.Broker) bool {
 	defer look.Stop()
 	for {
 		if s := broker.Stats(); s.Waiting == 0 && s.Releases == 0 {
-			return s.Unconfirmed == 0 && s.Indeterminate == 0
+			return s.Unconfirmed == 0
 		}
 		select {
 		case <-limit.C:

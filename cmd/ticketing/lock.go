@@ -144,7 +144,7 @@ func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) 
 		return 0, fmt.Errorf("starting the process that watches over the command: %w", err)
 	}
 	defer guard.dismiss()
-	r.tty = foregroundTerminal(r.stdin)
+	r.tty = terminalOf(r.stdin)
 	cmd := exec.Cmd{
 		Path: path, Args: argv, Env: r.commandEnviron(),
 		Stdin: r.stdin, Stdout: r.stdout, Stderr: r.stderr,
@@ -157,7 +157,7 @@ func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) 
 	}
 	r.group = cmd.Process.Pid
 	defer cmd.Process.Release() // it is not waited for by os/exec, which does not tell of stops
-	defer r.tty.takeBack()
+	defer func() { r.tty.takeBack(r.group) }()
 	guard.watch(r.group, time.Until(r.ticket.Deadline()))
 	r.tty.settle()
 
@@ -165,7 +165,12 @@ func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) 
 	r.watch(&child)
 	// The command is not reaped yet, so that its group's number is still its own.
 	syscall.Kill(-r.group, syscall.SIGKILL)
-	return child.reap()
+	status, err := child.reap()
+	// The guard may have been first, while this process was stopped.
+	if status.Signaled() && status.Signal() == syscall.SIGKILL && time.Until(r.ticket.Deadline()) <= 0 {
+		r.overdue = true
+	}
+	return status, err
 }
 
 // commandEnviron is the environment of the command.
@@ -180,11 +185,13 @@ func (r *lockedRun) commandEnviron() []string {
 
 // watch passes signals on and holds the command to the lease, until it has ended.
 func (r *lockedRun) watch(child *childWait) {
-	changes := make(chan bool)
+	changes := make(chan syscall.Signal)
 	go func() {
-		for stopped := true; stopped; {
-			stopped = child.next()
-			changes <- stopped
+		for stop := child.next(); ; stop = child.next() {
+			changes <- stop
+			if stop == 0 {
+				return
+			}
 		}
 	}()
 	for _, sig := range []os.Signal{syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH} {
@@ -192,18 +199,24 @@ func (r *lockedRun) watch(child *childWait) {
 			signal.Notify(r.signals, sig)
 		}
 	}
-	suspending := r.tty.handed() // a stop of the command is ours too
 	deadline := r.ticket.Context().Done()
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
 		select {
-		case stopped := <-changes:
-			if !stopped {
+		case stop := <-changes:
+			switch stop {
+			case 0:
 				return
-			}
-			if suspending {
+			case syscall.SIGTSTP:
 				r.suspend()
+			case syscall.SIGTTIN, syscall.SIGTTOU:
+				// It wants the terminal. A shell that brings a running job to the foreground tells nobody.
+				if r.tty.foreground() {
+					r.resume()
+				} else {
+					r.suspend()
+				}
 			}
 		case sig := <-r.signals:
 			switch sig {
@@ -211,7 +224,6 @@ func (r *lockedRun) watch(child *childWait) {
 			case syscall.SIGCONT:
 				r.resume()
 			default:
-				suspending = suspending || sig == syscall.SIGTSTP
 				syscall.Kill(-r.group, sig.(syscall.Signal))
 			}
 		case <-look.C:
@@ -233,13 +245,13 @@ func (r *lockedRun) watch(child *childWait) {
 	}
 }
 
-// suspend stops this process's own group, as the terminal stopped the command's, until the shell continues it. The
+// suspend stops this process's own group, as job control stopped the command's, until the shell continues it. The
 // guard goes on: at the deadline it kills the command, stopped or not.
 func (r *lockedRun) suspend() {
-	r.tty.takeBack()
-	signal.Reset(syscall.SIGTSTP)
-	// Where no shell could continue the group the kernel drops this signal, and the time-out goes on.
-	syscall.Kill(0, syscall.SIGTSTP)
+	r.tty.takeBack(r.group)
+	// Not SIGTSTP: once caught, it does not get its default action back from package signal. Where no shell could
+	// continue the group the kernel drops the signal, and the time-out goes on.
+	syscall.Kill(0, syscall.SIGTTIN)
 	limit := time.NewTimer(100 * time.Millisecond)
 	defer limit.Stop()
 	for waiting := true; waiting; {
@@ -254,7 +266,6 @@ func (r *lockedRun) suspend() {
 			waiting = false
 		}
 	}
-	signal.Notify(r.signals, syscall.SIGTSTP)
 	r.resume()
 }
 

@@ -14,21 +14,26 @@ type terminal struct {
 	own  int // this process's group
 }
 
-// foregroundTerminal returns the terminal that stdin is, if this process's group is in its foreground.
-func foregroundTerminal(stdin *os.File) terminal {
-	own := unix.Getpgrp()
-	if group, err := unix.IoctlGetInt(int(stdin.Fd()), unix.TIOCGPGRP); err != nil || group != own {
+// terminalOf returns the controlling terminal, if stdin is it.
+func terminalOf(stdin *os.File) terminal {
+	if _, err := unix.IoctlGetInt(int(stdin.Fd()), unix.TIOCGPGRP); err != nil {
 		return terminal{}
 	}
-	return terminal{stdin, own}
+	return terminal{stdin, unix.Getpgrp()}
 }
 
-// handed reports whether there is a terminal to lend.
-func (t *terminal) handed() bool { return t.file != nil }
+// foreground reports whether this process's group is in the foreground.
+func (t *terminal) foreground() bool {
+	if t.file == nil {
+		return false
+	}
+	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == t.own
+}
 
-// hand makes the new process's group the foreground, before it runs.
+// hand makes the new process's group the foreground, before it runs, if this process's own is.
 func (t *terminal) hand(attr *syscall.SysProcAttr) {
-	if t.handed() {
+	if t.foreground() {
 		attr.Foreground = true
 		attr.Ctty = int(t.file.Fd())
 	}
@@ -37,24 +42,24 @@ func (t *terminal) hand(attr *syscall.SysProcAttr) {
 // settle follows the start of the command: from the background this process can change the foreground only while it
 // ignores SIGTTOU, which the command must not inherit.
 func (t *terminal) settle() {
-	if t.handed() {
+	if t.file != nil {
 		signal.Ignore(syscall.SIGTTOU)
 	}
 }
 
 // give makes group the foreground, if this process's own is.
 func (t *terminal) give(group int) {
-	if !t.handed() {
-		return
-	}
-	if now, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP); err == nil && now == t.own {
+	if t.foreground() {
 		unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group)
 	}
 }
 
-// takeBack makes this process's group the foreground again.
-func (t *terminal) takeBack() {
-	if t.handed() {
+// takeBack makes this process's group the foreground again, if group is.
+func (t *terminal) takeBack(group int) {
+	if t.file == nil {
+		return
+	}
+	if now, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP); err == nil && now == group {
 		unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, t.own)
 	}
 }

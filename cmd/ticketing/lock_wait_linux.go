@@ -16,8 +16,8 @@ const (
 	childStopped = 5
 )
 
-// next returns true when the child has stopped, false when it has ended. It is not reaped.
-func (c *childWait) next() (stopped bool) {
+// next returns the signal that has stopped the child, or 0 when it has ended. It is not reaped.
+func (c *childWait) next() (stop syscall.Signal) {
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
@@ -25,12 +25,12 @@ func (c *childWait) next() (stopped bool) {
 			continue
 		}
 		if err != nil || info.Code != childStopped && info.Code != childTrapped {
-			return false
+			return 0
 		}
 		// Take what was only looked at; nothing, if it was continued meanwhile.
 		var status unix.WaitStatus
-		if n, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil); n == c.pid && err == nil {
-			return true
+		if n, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil); n == c.pid && err == nil && status.Stopped() {
+			return status.StopSignal()
 		}
 	}
 }

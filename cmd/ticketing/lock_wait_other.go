@@ -14,15 +14,18 @@ type childWait struct {
 	err    error
 }
 
-// next returns true when the child has stopped, false when it has ended. It is reaped by that here, where there is no
+// next returns the signal that has stopped the child, or 0 when it has ended. It is reaped by that here, where there is no
 // waitid: its process group's number is free a moment early.
-func (c *childWait) next() (stopped bool) {
+func (c *childWait) next() (stop syscall.Signal) {
 	for {
 		_, c.err = syscall.Wait4(c.pid, &c.status, syscall.WUNTRACED, nil)
 		if c.err == syscall.EINTR {
 			continue
 		}
-		return c.err == nil && c.status.Stopped()
+		if c.err == nil && c.status.Stopped() {
+			return c.status.StopSignal()
+		}
+		return 0
 	}
 }
 

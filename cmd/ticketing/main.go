@@ -33,7 +33,7 @@ func (p *process) run(args []string) int {
 		return p.report(name, hidden(p, args))
 	}
 	if later(name) {
-		return p.report(name, usageError("this version has no such command"))
+		return p.report(name, usageError("not in this version"))
 	}
 	c := findCommand(commands(), name)
 	if c == nil {

@@ -56,7 +56,7 @@ is not told: what it does until its lease ends is stopped by fencing alone.`,
 		if err != nil {
 			return err
 		}
-		broker, err := f.connect(ctx, p, releaseTime)
+		broker, err := f.connect(ctx, p, releaseTime, client.Hooks{})
 		if err != nil {
 			return err
 		}
