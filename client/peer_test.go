@@ -18,7 +18,7 @@ func TestBackoff(t *testing.T) {
 		b.Close()
 		// 0.1 s, doubling to 3.2 s
 		want := []time.Duration{0, 100, 300, 700, 1500, 3100, 6300, 9500, 12700, 15900, 19100}
-		got := w.dialled["a:1"]
+		got := w.dials("a:1")
 		if len(got) != len(want) {
 			t.Fatalf("dialled at %v", got)
 		}
@@ -39,7 +39,7 @@ func TestBackoffAfterSessions(t *testing.T) {
 			w.next(h).hangUp()
 		}
 		r := w.next(h)
-		if at := w.dialled["a:1"][3]; at != 700*time.Millisecond {
+		if at := w.dials("a:1")[3]; at != 700*time.Millisecond {
 			t.Errorf("after three short sessions it was dialled at %v", at)
 		}
 		w.pass(2 * time.Second)
@@ -57,21 +57,26 @@ func TestJitter(t *testing.T) {
 	inWorld(t, func(w *world) {
 		h := w.host("a:1")
 		random := rand.New(rand.NewPCG(1, 2))
+		jitter := func() float64 {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return random.Float64()
+		}
 		var all []*remote
 		for range 1000 {
-			w.openWith(Config{Addrs: []string{"a:1", "down:1"}}, func(s *system) { s.random = random.Float64 })
+			w.openWith(Config{Addrs: []string{"a:1", "down:1"}}, func(s *system) { s.random = jitter })
 			all = append(all, w.next(h))
 		}
 		w.pass(time.Second)
 		w.change(h, func() { h.refuse = errors.New("down") })
-		before := len(w.dialled["a:1"])
+		before := len(w.dials("a:1"))
 		gone := w.clock.Now() - time.Hour
 		for _, r := range all {
 			r.conn.Close()
 		}
 		w.pass(10 * time.Second)
 		histogram := map[time.Duration]int{}
-		for _, at := range w.dialled["a:1"][before:] {
+		for _, at := range w.dials("a:1")[before:] {
 			histogram[(at-gone)/(100*time.Millisecond)]++
 		}
 		for slot, n := range histogram {
@@ -79,7 +84,7 @@ func TestJitter(t *testing.T) {
 				t.Errorf("%d dials in the tenth of a second %d", n, slot)
 			}
 		}
-		if n := len(w.dialled["a:1"]) - before; n > 1000*9 {
+		if n := len(w.dials("a:1")) - before; n > 1000*9 {
 			t.Errorf("%d dials in 10 s", n)
 		}
 	})
@@ -113,7 +118,7 @@ func TestPingWhileOneWayIsBusy(t *testing.T) {
 			w.pass(100 * time.Millisecond)
 			r.send(wire.Reply{Op: wire.OpPong, Owner: 1})
 		}
-		if got := w.broker.Stats(); got.Connections != 1 || len(w.dialled["a:1"]) != 1 {
+		if got := w.broker.Stats(); got.Connections != 1 || len(w.dials("a:1")) != 1 {
 			w.Errorf("stats %+v", got)
 		}
 	})

@@ -128,9 +128,9 @@ func TestHintOutsideAddrs(t *testing.T) {
 		w.change(ha, func() { ha.leader = "" }) // a:1 does not name it any more either
 		rx.moved("a:1", 3)
 		rx.hangUp()
-		before := len(w.dialled["x:1"])
+		before := len(w.dials("x:1"))
 		w.pass(time.Minute)
-		if n := len(w.dialled["x:1"]); n != before {
+		if n := len(w.dials("x:1")); n != before {
 			w.Errorf("x:1 was dialled %d times more", n-before)
 		}
 		if s := b.Stats(); s.Leader != "a:1" {
@@ -148,13 +148,16 @@ func TestHintsAreBounded(t *testing.T) {
 			w.host(fmt.Sprintf("x%d:1", i), func(h *host) { h.hold = true })
 			r.moved(fmt.Sprintf("x%d:1", i), uint64(i)+1)
 		}
-		if n := len(b.peers); n != 2+maxHinted {
+		b.mu.Lock()
+		n := len(b.peers)
+		b.unlock()
+		if n != 2+maxHinted {
 			w.Errorf("%d peers, want 2 and %d", n, maxHinted)
 		}
 		for _, bad := range []string{"x", "nonsense:port", "a b:1", ":5", "x:0", "x:99999", "\x1b[31m:5", "a/b:1"} {
-			before := len(w.dialled)
+			before := w.dialledHosts()
 			r.moved(bad, 100)
-			if bad != "x" && (len(w.dialled) != before || b.Stats().Leader == bad) {
+			if bad != "x" && (w.dialledHosts() != before || b.Stats().Leader == bad) {
 				w.Errorf("the hint %q was taken", bad)
 			}
 		}
@@ -201,7 +204,7 @@ func TestLeaderUnderAnotherName(t *testing.T) {
 		ra.moved("", 3)
 		ra.moved("10.0.0.9:5225", 4)
 		w.pass(14 * time.Second)
-		if n := len(w.dialled["b:1"]); n > 4 {
+		if n := len(w.dials("b:1")); n > 4 {
 			w.Errorf("b:1 was dialled %d times", n)
 		}
 	})
@@ -215,10 +218,10 @@ func TestNoLeaderIsQuiet(t *testing.T) {
 		r := w.next(ha)
 		w.calls.Go(r.pongs)
 		w.pass(time.Hour)
-		if n := len(w.dialled["a:1"]); n != 1 {
+		if n := len(w.dials("a:1")); n != 1 {
 			w.Errorf("a:1 was dialled %d times", n)
 		}
-		if n := len(w.dialled["gone:1"]); n > 3600/3+10 {
+		if n := len(w.dials("gone:1")); n > 3600/3+10 {
 			w.Errorf("gone:1 was dialled %d times in an hour", n)
 		}
 	})

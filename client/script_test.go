@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -145,6 +146,20 @@ func (w *world) dial(ctx context.Context, network, addr string) (net.Conn, error
 		}
 	})
 	return near, nil
+}
+
+// dials returns when addr was dialled, counted from the start.
+func (w *world) dials(addr string) []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.dialled[addr])
+}
+
+// dialledHosts returns how many different addresses were dialled.
+func (w *world) dialledHosts() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.dialled)
 }
 
 // open makes the world's Broker. With one address, a second one that is down keeps it to one connection.
@@ -332,35 +347,38 @@ type remote struct {
 	requests chan wire.Request // see pongs
 }
 
-// shakeHands does the server's part. An error says that the client has gone.
-func (r *remote) shakeHands(h *host) error {
-	raw := [auth.NonceSize]byte{7}
-	nonce := auth.EncodeNonce(nil, &raw)
-	if _, err := r.conn.Write(wire.AppendGreeting(nil, nonce)); err != nil {
+func (r *remote) shakeHands(h *host) error { return welcome(r.conn, r.in, h, nil) }
+
+func (r *remote) readHello() (wire.Hello, error) { return readHello(r.in) }
+
+// welcome does the server's part of a handshake. An error says that the client has gone, or was turned away.
+func welcome(conn net.Conn, in *inbox, h *host, binding []byte) error {
+	nonce := auth.EncodeNonce(nil, &[auth.NonceSize]byte{7})
+	if _, err := conn.Write(wire.AppendGreeting(nil, nonce)); err != nil {
 		return err
 	}
-	hello, err := r.readHello()
+	hello, err := readHello(in)
 	if err != nil {
 		return err
 	}
 	w := wire.Welcome{Role: h.role, InFlight: h.limit, Domain: h.domain, Leader: []byte(h.leader)}
-	w.Proof = auth.ServerProof([]byte(h.token), hello.Nonce[:], nonce, nil)
-	_, err = r.conn.Write(wire.AppendWelcome(nil, &w))
+	w.Proof = auth.ServerProof([]byte(h.token), hello.Nonce[:], nonce, binding)
+	_, err = conn.Write(wire.AppendWelcome(nil, &w))
 	return err
 }
 
-func (r *remote) readHello() (hello wire.Hello, err error) {
+func readHello(in *inbox) (hello wire.Hello, err error) {
 	for {
-		n, err := wire.DecodeHello(r.in.bytes(), &hello)
+		n, err := wire.DecodeHello(in.bytes(), &hello)
 		if err != nil {
 			return hello, err
 		}
 		if n > 0 {
 			hello.Name = bytes.Clone(hello.Name)
-			r.in.consume(n)
+			in.consume(n)
 			return hello, nil
 		}
-		if err := r.in.fill(); err != nil {
+		if err := in.fill(); err != nil {
 			return hello, err
 		}
 	}
