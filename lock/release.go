@@ -219,7 +219,8 @@ func (m *Manager) settle(now Time, id uint32) {
 		case k.flags&takenBack != 0:
 			m.leases.setLate(id)
 		default:
-			m.leases.set(id, m.leases.due(id), tickBefore(now.Mono))
+			t := tickBefore(now.Mono)
+			m.leases.set(id, max(m.leases.due(id), t), t)
 		}
 		return
 	}

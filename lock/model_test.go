@@ -1,0 +1,670 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"ticketing.internal/wire"
+)
+
+// model is the same manager once more, out of maps and slices, without an index, a list or a timer: what it wants to know it
+// looks for. Where the rules leave the order open (keys whose leases end in one tick) it follows the manager, whose
+// proposals it is given; all else it decides by itself.
+type model struct {
+	t        testing.TB
+	limits   Limits
+	keys     map[string]*modelKey
+	sessions map[Session]bool // true: open; false: ended, but its number is taken
+	waiters  []*modelWaiter   // all that are unanswered
+	pending  []*modelProposal
+	counter  uint64
+	leading  bool
+	refuse   wire.Busy
+	retryAt  int64
+
+	commands []Command // of the manager in this step, to be matched
+	answers  []Verdict
+	code     wire.Busy // of refusals
+	replies  []string
+}
+
+type modelKey struct {
+	holder    *modelHolder
+	queue     []*modelWaiter
+	grant     bool          // a Grant is undecided
+	end       bool          // a Release or an Expire of the holder is undecided
+	behind    []modelBehind // releases that wait for it
+	postponed bool          // to be tried again
+}
+
+type modelHolder struct {
+	owner, token uint64
+	lease        uint32
+	at           int64
+	session      Session
+	fresh        bool
+	due          uint64 // tick
+	unarmed      bool   // its end was proposed since the lease started
+	takenBack    bool
+}
+
+type modelWaiter struct {
+	session     Session // 0: gone
+	owner       uint64
+	key         string
+	lease       uint32
+	readAt      int64
+	due         uint64 // tick
+	proposed    bool
+	millis      int64
+	withdrawals int
+}
+
+type modelProposal struct {
+	c       Command
+	waiter  *modelWaiter
+	session Session
+	unseen  bool
+}
+
+type modelBehind struct {
+	session      Session
+	owner, token uint64
+}
+
+func newModel(t testing.TB, limits Limits) *model {
+	return &model{
+		t: t, limits: limits, keys: map[string]*modelKey{}, sessions: map[Session]bool{}, counter: tokenBase, leading: true,
+	}
+}
+
+func (m *model) key(key string) *modelKey {
+	if m.keys[key] == nil {
+		m.keys[key] = &modelKey{}
+	}
+	return m.keys[key]
+}
+
+func (m *model) reply(s Session, op wire.Op, code uint16, owner, token uint64, millis int64) {
+	if m.sessions[s] {
+		m.replies = append(m.replies, replyLine(s, &Reply{Op: op, Code: code, Owner: owner, Token: token, Millis: uint32(millis)}))
+	}
+}
+
+func (m *model) busy(s Session, code wire.Busy, owner uint64) {
+	m.reply(s, wire.OpBusy, uint16(code), owner, 0, 0)
+}
+
+// propose matches the manager's next proposal and returns the verdict that it got.
+func (m *model) propose(c Command) Verdict {
+	m.t.Helper()
+	if len(m.commands) == 0 {
+		m.t.Fatalf("nothing proposed, want %s", commandLine(&c))
+	}
+	got := m.commands[0]
+	if !sameCommand(&got, &c) || got.Paced != c.Paced {
+		m.t.Fatalf("proposed %+v, want %+v", got, c)
+	}
+	v := m.answers[0]
+	m.commands, m.answers = m.commands[1:], m.answers[1:]
+	return v
+}
+
+func (m *model) mayOffer(now Time) bool { return m.leading && now.Mono >= m.retryAt }
+
+func (m *model) find(s Session, owner uint64) *modelWaiter {
+	for _, w := range m.waiters {
+		if w.session == s && w.owner == owner {
+			return w
+		}
+	}
+	return nil
+}
+
+func (m *model) inFlight(s Session) (n int) {
+	for _, w := range m.waiters {
+		if w.session == s {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) forget(w *modelWaiter) {
+	m.waiters = slices.DeleteFunc(m.waiters, func(x *modelWaiter) bool { return x == w })
+	if k := m.keys[w.key]; k != nil {
+		k.queue = slices.DeleteFunc(k.queue, func(x *modelWaiter) bool { return x == w })
+	}
+}
+
+func (m *model) refusal() wire.Busy {
+	if !m.leading && m.refuse == 0 {
+		return wire.BusyNotLeader
+	}
+	return m.refuse
+}
+
+func (m *model) acquire(now Time, s Session, r *wire.Request) {
+	if m.find(s, r.Owner) != nil {
+		m.reply(s, wire.OpError, uint16(wire.InvalidOwner), r.Owner, 0, 0)
+		return
+	}
+	if f, ok := wire.CheckAcquire(r); !ok {
+		m.reply(s, wire.OpError, uint16(f), r.Owner, 0, 0)
+		return
+	}
+	if code := m.refusal(); code != 0 {
+		m.busy(s, code, r.Owner)
+		return
+	}
+	if m.inFlight(s) >= m.limits.InFlight {
+		m.busy(s, wire.BusyTooManyInFlight, r.Owner)
+		return
+	}
+	w := &modelWaiter{session: s, owner: r.Owner, key: string(r.Key), lease: r.Lease, readAt: now.Mono, due: tickBefore(now.Mono)}
+	if r.Wait > 0 {
+		w.due = tickAfter(now.Mono + int64(r.Wait)*1_000_000)
+	}
+	k := m.key(w.key)
+	if k.holder == nil && !k.grant && len(k.queue) == 0 {
+		occupied, queued := 0, 0
+		for _, o := range m.keys {
+			if o.holder != nil || o.grant {
+				occupied++
+			}
+			queued += len(o.queue)
+		}
+		if occupied >= m.limits.Keys {
+			m.busy(s, wire.BusyTooManyKeys, r.Owner)
+			return
+		}
+		c := Command{Kind: KindGrant, Key: r.Key, Owner: r.Owner, LeaseMillis: r.Lease, GrantedAt: now.Wall}
+		switch m.propose(c) {
+		case ApplyNow:
+			m.grant(k, c, s)
+			m.reply(s, wire.OpGranted, 0, r.Owner, m.counter, 0)
+		case Pending:
+			m.waiters = append(m.waiters, w)
+			m.pendGrant(now, k, w, c)
+		default:
+			m.busy(s, m.code, r.Owner)
+		}
+		return
+	}
+	if r.Wait == 0 {
+		m.reply(s, wire.OpTimeout, 0, r.Owner, 0, 0)
+		return
+	}
+	queued := 0
+	for _, o := range m.keys {
+		queued += len(o.queue)
+	}
+	if queued >= m.limits.Waiters || len(k.queue) >= m.limits.WaitersPerKey {
+		m.busy(s, wire.BusyTooManyWaiters, r.Owner)
+		return
+	}
+	m.waiters = append(m.waiters, w)
+	k.queue = append(k.queue, w)
+	if k.end {
+		m.handOff(now, w.key)
+	}
+}
+
+func (m *model) grant(k *modelKey, c Command, s Session) {
+	m.counter++
+	k.holder = &modelHolder{
+		owner: c.Owner, token: m.counter, lease: c.LeaseMillis, at: c.GrantedAt, session: s, fresh: true,
+	}
+	k.postponed = false
+}
+
+func (m *model) pendGrant(now Time, k *modelKey, w *modelWaiter, c Command) {
+	w.proposed = true
+	w.millis = max(now.Mono-w.readAt, 0) / 1_000_000
+	k.grant, k.postponed = true, false
+	m.pending = append(m.pending, &modelProposal{c: c, waiter: w})
+}
+
+func (m *model) handOff(now Time, key string) {
+	k := m.keys[key]
+	if k.grant || len(k.queue) == 0 {
+		return
+	}
+	if !m.mayOffer(now) {
+		m.postpone(k)
+		return
+	}
+	w := k.queue[0]
+	c := Command{Kind: KindGrant, Key: []byte(key), Owner: w.owner, LeaseMillis: w.lease, GrantedAt: now.Wall, Paced: true}
+	switch m.propose(c) {
+	case ApplyNow:
+		k.queue = k.queue[1:]
+		w.millis = max(now.Mono-w.readAt, 0) / 1_000_000
+		m.grant(k, c, w.session)
+		m.complete(now, w)
+	case Pending:
+		k.queue = k.queue[1:]
+		m.pendGrant(now, k, w, c)
+	default:
+		m.retryAt = now.Mono + retryPause
+		m.postpone(k)
+	}
+}
+
+func (m *model) postpone(k *modelKey) {
+	if !k.end && (k.holder == nil || !k.holder.fresh) {
+		k.postponed = true
+	}
+}
+
+func (m *model) complete(now Time, w *modelWaiter) {
+	k := m.keys[w.key]
+	m.forget(w)
+	if w.session == 0 {
+		m.takeBack(now, w.key, k.holder.token)
+		return
+	}
+	m.reply(w.session, wire.OpGranted, 0, w.owner, k.holder.token, w.millis)
+	m.answerWithdrawals(w, false)
+}
+
+func (m *model) answerWithdrawals(w *modelWaiter, left bool) {
+	for i := range w.withdrawals {
+		op := wire.OpNotHeld
+		if left && i == 0 {
+			op = wire.OpReleased
+		}
+		m.reply(w.session, op, 0, w.owner, 0, 0)
+	}
+}
+
+func (m *model) release(now Time, s Session, r *wire.Request) {
+	w := m.find(s, r.Owner)
+	if r.Token == 0 {
+		switch {
+		case w == nil || w.key != string(r.Key):
+			m.reply(s, wire.OpNotHeld, 0, r.Owner, 0, 0)
+		case w.proposed:
+			w.withdrawals++
+		default:
+			m.forget(w)
+			m.reply(s, wire.OpTimeout, 0, r.Owner, 0, 0)
+			m.reply(s, wire.OpReleased, 0, r.Owner, 0, 0)
+			m.settleQueue(now, w.key)
+		}
+		return
+	}
+	if w != nil {
+		m.reply(s, wire.OpError, uint16(wire.InvalidOwner), r.Owner, 0, 0)
+		return
+	}
+	if f, ok := wire.CheckRelease(r); !ok {
+		m.reply(s, wire.OpError, uint16(f), r.Owner, 0, 0)
+		return
+	}
+	if !m.leading {
+		m.busy(s, m.refusal(), r.Owner)
+		return
+	}
+	m.judge(now, s, string(r.Key), r.Owner, r.Token)
+}
+
+func (h *modelHolder) is(owner, token uint64) bool {
+	return h != nil && h.owner == owner && h.token == token
+}
+
+func (m *model) judge(now Time, s Session, key string, owner, token uint64) {
+	k := m.key(key)
+	switch {
+	case k.holder.is(owner, token) && k.end:
+		behind := 0
+		for _, o := range m.keys {
+			behind += len(o.behind)
+		}
+		if behind >= m.limits.Waiters {
+			m.busy(s, wire.BusyOverloaded, owner)
+			return
+		}
+		k.behind = append(k.behind, modelBehind{s, owner, token})
+	case k.holder.is(owner, token):
+		m.proposeRelease(now, s, key)
+	case token > m.counter:
+		c := Command{Kind: KindRelease, Key: []byte(key), Owner: owner, Token: token}
+		switch m.propose(c) {
+		case ApplyNow:
+			m.reply(s, wire.OpNotHeld, 0, owner, token, 0)
+		case Pending:
+			m.pending = append(m.pending, &modelProposal{c: c, session: s, unseen: true})
+		default:
+			m.busy(s, m.code, owner)
+		}
+	default:
+		m.reply(s, wire.OpNotHeld, 0, owner, token, 0)
+	}
+}
+
+func (m *model) proposeRelease(now Time, s Session, key string) {
+	k := m.keys[key]
+	h := k.holder
+	c := Command{Kind: KindRelease, Key: []byte(key), Owner: h.owner, Token: h.token, Paced: s == 0}
+	switch m.propose(c) {
+	case ApplyNow:
+		m.end(k)
+		m.reply(s, wire.OpReleased, 0, h.owner, h.token, 0)
+		m.settle(now, key)
+	case Pending:
+		m.pendEnd(now, key, &modelProposal{c: c, session: s})
+	default:
+		if s == 0 {
+			m.retryAt = now.Mono + retryPause
+			m.postpone(k)
+			return
+		}
+		m.busy(s, m.code, h.owner)
+	}
+}
+
+func (m *model) proposeExpire(now Time, key string) {
+	k := m.keys[key]
+	c := Command{Kind: KindExpire, Key: []byte(key), Token: k.holder.token, Paced: true}
+	switch m.propose(c) {
+	case ApplyNow:
+		m.end(k)
+		m.settle(now, key)
+	case Pending:
+		m.pendEnd(now, key, &modelProposal{c: c})
+	default:
+		m.retryAt = now.Mono + retryPause
+		m.postpone(k)
+	}
+}
+
+func (m *model) pendEnd(now Time, key string, p *modelProposal) {
+	k := m.keys[key]
+	k.end, k.postponed, k.holder.unarmed = true, false, true
+	m.pending = append(m.pending, p)
+	m.handOff(now, key)
+}
+
+func (m *model) end(k *modelKey) { k.holder, k.postponed = nil, false }
+
+// settle is what follows a decision about a key.
+func (m *model) settle(now Time, key string) {
+	k := m.keys[key]
+	if h := k.holder; h != nil {
+		switch {
+		case h.takenBack:
+			m.postpone(k)
+		case h.unarmed && !k.end && !h.fresh:
+			h.due, h.unarmed = max(h.due, tickBefore(now.Mono)), false
+		}
+		return
+	}
+	if m.leading {
+		m.handOff(now, key)
+	}
+	if k.holder == nil && len(k.queue) == 0 {
+		k.postponed = false
+	}
+}
+
+func (m *model) settleQueue(now Time, key string) {
+	if len(m.keys[key].queue) == 0 {
+		m.settle(now, key)
+	}
+}
+
+func (m *model) takeBack(now Time, key string, token uint64) {
+	k := m.keys[key]
+	if k == nil || k.holder == nil || k.holder.token != token {
+		return
+	}
+	k.holder.takenBack = true
+	switch {
+	case k.end:
+	case m.mayOffer(now):
+		m.proposeRelease(now, 0, key)
+	default:
+		m.postpone(k)
+	}
+}
+
+func (m *model) close(now Time, s Session) {
+	for _, w := range slices.Clone(m.waiters) {
+		switch {
+		case w.session != s:
+		case w.proposed:
+			w.session, w.withdrawals = 0, 0
+		default:
+			m.forget(w)
+			m.settleQueue(now, w.key)
+		}
+	}
+	m.sessions[s] = false
+}
+
+func (m *model) refuseQueued(now Time, code wire.Busy) {
+	for _, w := range slices.Clone(m.waiters) {
+		if !w.proposed {
+			m.forget(w)
+			m.busy(w.session, code, w.owner)
+			m.settleQueue(now, w.key)
+		}
+	}
+}
+
+func (m *model) stepDown(now Time) {
+	m.leading = false
+	m.refuseQueued(now, wire.BusyNotLeader)
+	for _, k := range m.keys {
+		for _, b := range k.behind {
+			m.busy(b.session, wire.BusyNotLeader, b.owner)
+		}
+		k.behind = nil
+	}
+}
+
+// decide ends the oldest undecided proposal.
+func (m *model) decide(now Time, f fate, code wire.Busy) (res Result) {
+	p := m.pending[0]
+	m.pending = m.pending[1:]
+	key := string(p.c.Key)
+	k := m.key(key)
+	if p.waiter != nil {
+		res = m.decideGrant(now, p, k, f, code)
+		m.settle(now, key)
+		return res
+	}
+	if !p.unseen {
+		k.end = false
+	}
+	found := k.holder != nil && k.holder.token == p.c.Token && (p.c.Kind == KindExpire || k.holder.owner == p.c.Owner)
+	switch {
+	case f == lost:
+		m.busy(p.session, code, p.c.Owner)
+	case f == unknown:
+		m.reply(p.session, wire.OpError, uint16(wire.Indeterminate), p.c.Owner, 0, 0)
+	default:
+		res = m.endResult(k, p.c.Kind, found)
+		op := wire.OpNotHeld
+		if found {
+			op = wire.OpReleased
+		}
+		m.reply(p.session, op, 0, p.c.Owner, p.c.Token, 0)
+	}
+	if !p.unseen {
+		behind := k.behind
+		k.behind = nil
+		for _, b := range behind {
+			switch {
+			case f != applied:
+				m.busy(b.session, code, b.owner)
+			case found:
+				m.reply(b.session, wire.OpNotHeld, 0, b.owner, b.token, 0)
+			default:
+				m.judge(now, b.session, key, b.owner, b.token)
+			}
+		}
+	}
+	m.settle(now, key)
+	return res
+}
+
+func (m *model) endResult(k *modelKey, kind Kind, found bool) Result {
+	outcome := [2]Outcome{NotFound, NotExpired}
+	if found {
+		m.end(k)
+		outcome = [2]Outcome{Released, Expired}
+	}
+	return Result{Outcome: outcome[kind-KindRelease]}
+}
+
+func (m *model) decideGrant(now Time, p *modelProposal, k *modelKey, f fate, code wire.Busy) Result {
+	w := p.waiter
+	k.grant, w.proposed = false, false
+	over := func(op wire.Op, code uint16) {
+		m.forget(w)
+		m.reply(w.session, op, code, w.owner, 0, 0)
+		m.answerWithdrawals(w, op == wire.OpTimeout)
+	}
+	switch {
+	case f == lost:
+		over(wire.OpBusy, uint16(code))
+	case f == unknown:
+		over(wire.OpError, uint16(wire.Indeterminate))
+	case k.holder == nil:
+		m.grant(k, p.c, w.session)
+		token := m.counter
+		m.complete(now, w)
+		return Result{Outcome: Granted, Token: token}
+	default:
+		switch {
+		case w.session == 0:
+			m.forget(w)
+		case w.withdrawals > 0 || w.due <= tickBefore(now.Mono):
+			over(wire.OpTimeout, 0)
+		case !m.leading:
+			over(wire.OpBusy, uint16(wire.BusyNotLeader))
+		case m.refuse == wire.BusyShuttingDown:
+			over(wire.OpBusy, uint16(wire.BusyShuttingDown))
+		default:
+			k.queue = slices.Insert(k.queue, 0, w)
+		}
+		return Result{Outcome: GrantRejected}
+	}
+	return Result{}
+}
+
+// apply applies a command of another leader.
+func (m *model) apply(now Time, c Command) Result {
+	k := m.key(string(c.Key))
+	if c.Kind != KindGrant {
+		found := k.holder != nil && k.holder.token == c.Token && (c.Kind == KindExpire || k.holder.owner == c.Owner)
+		res := m.endResult(k, c.Kind, found)
+		m.settle(now, string(c.Key))
+		return res
+	}
+	if k.holder != nil {
+		return Result{Outcome: GrantRejected}
+	}
+	m.grant(k, c, 0)
+	return Result{Outcome: Granted, Token: m.counter}
+}
+
+func (m *model) endBatch(now Time) {
+	for _, k := range m.keys {
+		if h := k.holder; h != nil && h.fresh {
+			h.fresh = false
+			h.due, h.unarmed = tickAfter(now.Mono+int64(h.lease)*1_000_000), k.end
+			if h.takenBack {
+				m.postpone(k)
+			}
+		}
+	}
+}
+
+// next returns the first tick at which a lease or a wait ends, and what of that: the keys and the waiters.
+func (m *model) next() (tick uint64, leases []string, waits []*modelWaiter) {
+	tick = 1<<64 - 1
+	note := func(due uint64) bool {
+		if due < tick {
+			tick, leases, waits = due, nil, nil
+		}
+		return due == tick
+	}
+	for key, k := range m.keys {
+		if k.holder != nil && !k.holder.fresh && !k.end && !k.postponed && note(k.holder.due) {
+			leases = append(leases, key)
+		}
+	}
+	for _, w := range m.waiters {
+		if !w.proposed && note(w.due) {
+			waits = append(waits, w)
+		}
+	}
+	return tick, leases, waits
+}
+
+// chosen returns the one of keys that the manager has proposed something for next.
+func (m *model) chosen(keys []string) string {
+	m.t.Helper()
+	if len(m.commands) == 0 {
+		m.t.Fatalf("nothing is proposed for any of %q", keys)
+	}
+	key := string(m.commands[0].Key)
+	if !slices.Contains(keys, key) {
+		m.t.Fatalf("proposed %s, want one of %q", commandLine(&m.commands[0]), keys)
+	}
+	return key
+}
+
+func (m *model) postponed() (keys []string) {
+	for key, k := range m.keys {
+		if k.postponed {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (m *model) tick(now Time) {
+	for keys := m.postponed(); len(keys) > 0 && m.mayOffer(now); keys = m.postponed() {
+		key := m.chosen(keys)
+		switch k := m.keys[key]; {
+		case k.holder == nil:
+			m.handOff(now, key)
+		case k.holder.takenBack:
+			m.proposeRelease(now, 0, key)
+		default:
+			m.proposeExpire(now, key)
+		}
+	}
+	for {
+		tick, leases, waits := m.next()
+		switch {
+		case tick > tickBefore(now.Mono):
+			return
+		case len(leases) > 0 && m.mayOffer(now):
+			m.proposeExpire(now, m.chosen(leases))
+		case len(leases) > 0:
+			m.keys[leases[0]].postponed = true
+		default:
+			m.forget(waits[0])
+			m.reply(waits[0].session, wire.OpTimeout, 0, waits[0].owner, 0, 0)
+			m.settleQueue(now, waits[0].key)
+		}
+	}
+}
+
+// describe lists what is held, one line a key.
+func (m *model) describe() (lines []string) {
+	for key, k := range m.keys {
+		if h := k.holder; h != nil {
+			lines = append(lines, fmt.Sprintf("%s owner=%d token=%d at=%d session=%d due=%d waiters=%d",
+				key, h.owner, h.token, h.at, h.session, h.due, len(k.queue)))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
