@@ -81,9 +81,9 @@ func (c *conn) box() *outbox {
 }
 
 // answer encodes the manager's reply for this connection.
-func (c *conn) answer(now lock.Time, r *lock.Reply) {
+func (c *conn) answer(e *engine, r *lock.Reply) {
 	if c.legacy != nil {
-		c.legacy.answer(now, c, r)
+		c.legacy.answer(e, e.now, c, r)
 		return
 	}
 	if r.Op == wire.OpError {

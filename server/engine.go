@@ -19,18 +19,19 @@ type engine struct {
 	mu sync.Mutex
 
 	// Guarded by mu.
-	clock     *clock
-	manager   *lock.Manager
-	authority authority
-	sessions  []*conn // by lock.Session
-	current   *shard  // the shard whose batch is being decided
-	now       lock.Time
-	waking    []*shard // shards that got mail in this batch
-	nextChore int64    // mono ns
-	draining  bool
-	drained   chan struct{} // closed once the server drains and no connected client holds a key; nil while it serves
-	nextTick  int64         // mono ns at which a loop will come round for the manager's timers
-	holdTick  int64         // mono ns before which no timer is judged: after a stall, what has arrived is read first
+	clock      *clock
+	manager    *lock.Manager
+	authority  authority
+	leadership leadership
+	sessions   []*conn // by lock.Session
+	current    *shard  // the shard whose batch is being decided
+	now        lock.Time
+	waking     []*shard // shards that got mail in this batch
+	nextChore  int64    // mono ns
+	draining   bool
+	drained    chan struct{} // closed once the server drains and no connected client holds a key; nil while it serves
+	nextTick   int64         // mono ns at which a loop will come round for the manager's timers
+	holdTick   int64         // mono ns before which no timer is judged: after a stall, what has arrived is read first
 
 	request  wire.Request  // scratch of the request path
 	owners   *rand.ChaCha8 // of v0 acquires
@@ -193,7 +194,7 @@ func (e *engine) takeBack(now lock.Time, c *conn) bool {
 func (e *engine) Reply(s lock.Session, r *lock.Reply) {
 	c := e.sessions[s]
 	if c.shard == e.current {
-		c.answer(e.now, r)
+		c.answer(e, r)
 		return
 	}
 	m := mail{to: c, reply: *r}
@@ -235,8 +236,8 @@ func (e *engine) send(m mail) {
 
 // collect hands each message of s to take, in order. Called inside a batch of s.
 func (e *engine) collect(now lock.Time, s *shard, take func(lock.Time, *mail)) {
-	for i := range s.mail {
-		m := &s.mail[i]
+	for i := 0; i < len(s.mail); i++ { // a message can bring about another one
+		m := s.mail[i]
 		if m.kind == mailReply && m.to.state != stateOpen {
 			// The connection ended while its reply was under way. A grant among such replies reached nobody.
 			if m.reply.Op == wire.OpGranted {
@@ -244,7 +245,14 @@ func (e *engine) collect(now lock.Time, s *shard, take func(lock.Time, *mail)) {
 			}
 			continue
 		}
-		take(now, m)
+		switch m.kind {
+		case mailMoved:
+			m.to.moved(e)
+		case mailTakeBack:
+			e.manager.TakeBack(now, m.reply.Ref, m.reply.Token)
+		default:
+			take(now, &m)
+		}
 	}
 	clear(s.mail)
 	s.mail = s.mail[:0]

@@ -74,9 +74,14 @@ func (e *engine) helloV1(c *conn, data []byte) (used int) {
 		e.deny(c, wire.V1)
 		return len(data)
 	}
+	role := wire.RoleServing
+	if !e.leadership.serving {
+		role = wire.RoleNotLeader
+	}
 	o := c.box()
 	o.bytes = wire.AppendWelcome(o.bytes, &wire.Welcome{
-		Role:     wire.RoleServing,
+		Role:     role,
+		Leader:   []byte(e.leadership.leader),
 		InFlight: e.welcomer.inFlight,
 		Domain:   e.welcomer.domain,
 		Proof:    auth.ServerProof(token, hello.Nonce[:], h.nonce[:], h.binding),

@@ -68,10 +68,13 @@ func (e *engine) consumeLegacy(now lock.Time, c *conn, data []byte) (rest []byte
 		if n == 0 {
 			return data
 		}
-		switch r.Op {
-		case wire.OpAcquire:
+		switch {
+		case r.Op == wire.OpKeepAlive:
+		case !e.leadership.serving:
+			c.moved(e)
+		case r.Op == wire.OpAcquire:
 			e.legacyAcquire(now, c, &r)
-		case wire.OpRelease:
+		default:
 			e.legacyRelease(now, c, &r)
 		}
 		data = data[n:]
@@ -156,9 +159,12 @@ func (e *engine) legacyRelease(now lock.Time, c *conn, r *wire.LegacyRequest) {
 }
 
 // answer takes the manager's reply to one of the session's calls.
-func (l *legacySession) answer(now lock.Time, c *conn, r *lock.Reply) {
+func (l *legacySession) answer(e *engine, now lock.Time, c *conn, r *lock.Reply) {
 	call := l.calls[r.Owner]
 	if call == nil {
+		if r.Op == wire.OpGranted { // to a call that the client has given up
+			e.post(mail{to: c, kind: mailTakeBack, reply: lock.Reply{Ref: r.Ref, Token: r.Token}})
+		}
 		return
 	}
 	delete(l.calls, r.Owner)

@@ -272,7 +272,7 @@ func (l *loop) take(now lock.Time, m *mail) {
 	c := m.to
 	switch m.kind {
 	case mailReply:
-		c.answer(now, &m.reply)
+		c.answer(l.engine, &m.reply)
 	case mailAdopt:
 		l.adopt(now, c)
 	case mailEvict:

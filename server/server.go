@@ -146,7 +146,7 @@ func (s *Server) buildEngine() error {
 	}
 	s.alone = &alone{gate: gate}
 	e := &engine{
-		clock: s.clock, authority: s.alone, notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
+		clock: s.clock, authority: s.alone, leadership: standalone(), notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
 		welcomer: welcomer{legacy: s.cfg.Legacy, inFlight: uint32(s.cfg.MaxInFlight)},
 	}
 	var seed [32]byte

@@ -29,6 +29,7 @@ func (e *engine) consume(now lock.Time, c *conn, data []byte) (rest []byte) {
 // consumeFrames is the request path of v1.
 func (e *engine) consumeFrames(now lock.Time, c *conn, data []byte) (rest []byte) {
 	r := &e.request
+	told := e.leadership.serving
 	for len(data) > 0 {
 		n, err := wire.DecodeRequest(data, r)
 		if n == 0 {
@@ -37,6 +38,10 @@ func (e *engine) consumeFrames(now lock.Time, c *conn, data []byte) (rest []byte
 			}
 			e.hangUp(now, c, err)
 			return nil
+		}
+		if !told && r.Op != wire.OpPing {
+			told = true
+			c.moved(e)
 		}
 		switch r.Op {
 		case wire.OpAcquire:

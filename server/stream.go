@@ -97,7 +97,7 @@ func (s *stream) batch(f func(now lock.Time)) {
 func (s *stream) take(now lock.Time, m *mail) {
 	switch m.kind {
 	case mailReply:
-		s.conn.answer(now, &m.reply)
+		s.conn.answer(s.engine, &m.reply)
 	case mailEvict:
 		s.conn.doomed = true
 		s.tcp.Close()
