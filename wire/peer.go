@@ -17,33 +17,33 @@ type PeerType uint8
 
 // The types. The bodies of 10 to 21 are package raft's.
 const (
-	PeerHello                PeerType = 1
-	PeerHelloReply           PeerType = 2
-	PeerProof                PeerType = 3
-	PeerRefuse               PeerType = 4
-	PeerPreVote              PeerType = 10
-	PeerPreVoteReply         PeerType = 11
-	PeerRequestVote          PeerType = 12
-	PeerRequestVoteReply     PeerType = 13
-	PeerAppendEntries        PeerType = 14
-	PeerAppendEntriesReply   PeerType = 15
-	PeerInstallSnapshot      PeerType = 16
-	PeerInstallSnapshotReply PeerType = 17
-	PeerTimeoutNow           PeerType = 18
-	PeerInitialConfig        PeerType = 20
-	PeerAccepted             PeerType = 21
-	PeerControl              PeerType = 30
-	PeerControlReply         PeerType = 31
+	PeerTypeHello                PeerType = 1
+	PeerTypeHelloReply           PeerType = 2
+	PeerTypeProof                PeerType = 3
+	PeerTypeRefuse               PeerType = 4
+	PeerTypePreVote              PeerType = 10
+	PeerTypePreVoteReply         PeerType = 11
+	PeerTypeRequestVote          PeerType = 12
+	PeerTypeRequestVoteReply     PeerType = 13
+	PeerTypeAppendEntries        PeerType = 14
+	PeerTypeAppendEntriesReply   PeerType = 15
+	PeerTypeInstallSnapshot      PeerType = 16
+	PeerTypeInstallSnapshotReply PeerType = 17
+	PeerTypeTimeoutNow           PeerType = 18
+	PeerTypeInitialConfig        PeerType = 20
+	PeerTypeAccepted             PeerType = 21
+	PeerTypeControl              PeerType = 30
+	PeerTypeControlReply         PeerType = 31
 )
 
 // IsRaft reports whether t is a message of Raft, which needs a connection bound to two known pairs.
-func (t PeerType) IsRaft() bool { return PeerPreVote <= t && t <= PeerTimeoutNow }
+func (t PeerType) IsRaft() bool { return PeerTypePreVote <= t && t <= PeerTypeTimeoutNow }
 
 // IsControl reports whether frames of t have a request id.
-func (t PeerType) IsControl() bool { return t == PeerControl || t == PeerControlReply }
+func (t PeerType) IsControl() bool { return t == PeerTypeControl || t == PeerTypeControlReply }
 
 func (t PeerType) known() bool {
-	return PeerHello <= t && t <= PeerRefuse || t.IsRaft() || t == PeerInitialConfig || t == PeerAccepted || t.IsControl()
+	return PeerTypeHello <= t && t <= PeerTypeRefuse || t.IsRaft() || t == PeerTypeInitialConfig || t == PeerTypeAccepted || t.IsControl()
 }
 
 // PeerFault says what is wrong with a frame between nodes. It is an error value: the connection cannot be trusted any more.
@@ -80,7 +80,7 @@ type PeerHeader struct {
 	Length    int // of the body, in bytes
 	Type      PeerType
 	Checksum  uint32 // CRC-32C of the body
-	RequestID uint32 // of PeerControl and its reply, else 0
+	RequestID uint32 // of PeerTypeControl and its reply, else 0
 }
 
 // peerChecksums is the table of CRC-32C (RFC 3720, appendix B.4).

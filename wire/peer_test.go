@@ -91,13 +91,13 @@ func TestFaultyPeerFrameVectors(t *testing.T) {
 }
 
 func TestEveryBitOfAPeerFrameCounts(t *testing.T) {
-	whole := frame(PeerControl, 7, "a body")
+	whole := frame(PeerTypeControl, 7, "a body")
 	for i := range len(whole) * 8 {
 		b := bytes.Clone(whole)
 		b[i/8] ^= 1 << (i % 8)
 		var f PeerFrame
 		n, err := DecodePeerFrame(b, MaxPeerBody, &f)
-		if n != 0 && err == nil && f.Type == PeerControl && f.RequestID == 7 {
+		if n != 0 && err == nil && f.Type == PeerTypeControl && f.RequestID == 7 {
 			t.Errorf("bit %d may be either", i)
 		}
 	}
@@ -106,7 +106,7 @@ func TestEveryBitOfAPeerFrameCounts(t *testing.T) {
 func TestPeerBodyLimits(t *testing.T) {
 	var f PeerFrame
 	for _, limit := range []int{MaxPeerBodyBeforeProof, MaxPeerBody} {
-		longest := frame(PeerHello, 0, string(make([]byte, limit)))
+		longest := frame(PeerTypeHello, 0, string(make([]byte, limit)))
 		if n, err := DecodePeerFrame(longest, limit, &f); n != len(longest) || err != nil {
 			t.Errorf("a body of %d bytes: %d, %v", limit, n, err)
 		}
@@ -114,7 +114,7 @@ func TestPeerBodyLimits(t *testing.T) {
 			t.Errorf("a body of %d bytes where %d are allowed: %d, %v", limit, limit-1, n, err)
 		}
 	}
-	b, start := BeginPeerFrame([]byte("before"), PeerInstallSnapshot, 0)
+	b, start := BeginPeerFrame([]byte("before"), PeerTypeInstallSnapshot, 0)
 	b, ok := FinishPeerFrame(append(b, make([]byte, MaxPeerBody+1)...), start)
 	if ok || string(b) != "before" {
 		t.Errorf("a body that is too long was framed: %d bytes, %v", len(b), ok)
@@ -126,7 +126,7 @@ func TestPeerFramesAllocateNothing(t *testing.T) {
 	buf := make([]byte, 0, 2000)
 	var f PeerFrame
 	allocs := testing.AllocsPerRun(100, func() {
-		b, start := BeginPeerFrame(buf, PeerAppendEntries, 0)
+		b, start := BeginPeerFrame(buf, PeerTypeAppendEntries, 0)
 		b, _ = FinishPeerFrame(append(b, body...), start)
 		DecodePeerFrame(b, MaxPeerBody, &f)
 	})
