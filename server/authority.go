@@ -1,11 +1,16 @@
 package server
 
-import "ticketing.internal/lock"
+import (
+	"context"
+
+	"ticketing.internal/lock"
+)
 
 // authority stands between the lock manager's commands and their application, and is all that a standalone server and a node
-// of a cluster differ in: alone lets them pass, a replica has a majority record them first. Its methods are called inside a
-// batch of the engine, but for left.
+// of a cluster differ in: alone lets them pass, a replica has a majority record them first.
 type authority interface {
+	// Called inside a batch of the engine.
+
 	lock.Log
 	// decide tells the manager what has become of its undecided commands. It is called at the end of each batch, before
 	// leases start.
@@ -15,29 +20,19 @@ type authority interface {
 	vouch(first, now int64) error
 	// deadline is when it must be asked again at the latest, in mono ns.
 	deadline() int64
-	// left is called after the batch, without the engine's lock.
-	left()
 	// unready says why acquires are refused at now (mono ns), "" if they are not.
 	unready(now int64) string
+
+	// Called without the engine's lock.
+
+	// left follows each batch.
+	left()
+	// begin starts what runs beside the engine. fail, which may be called once, ends the server with an error.
+	begin(fail func(error))
+	// handOver lets others serve, when the server is about to stop. It waits until then, at most as long as ctx.
+	handOver(ctx context.Context)
+	// end stops what begin has started, when no connection is left that could be granted anything.
+	end(ctx context.Context) error
+	// release gives back files and ports. It is called once, also where begin was not.
+	release()
 }
-
-// alone is the authority of a standalone server: the gate lets a command pass at once unless the state file must be written
-// first.
-type alone struct {
-	*gate
-	manager *lock.Manager
-	start   func(stateWrite) // starts a write; does not block
-}
-
-func (a *alone) decide(now lock.Time) {
-	if write, ok := a.advance(now, a.manager); ok {
-		a.start(write)
-	}
-}
-
-func (a *alone) vouch(first, now int64) error { return a.settle(first, now) }
-
-// deadline needs none of its own: an idle loop comes round often enough for a write that is to be tried again.
-func (a *alone) deadline() int64 { return never }
-
-func (a *alone) left() {}

@@ -2,16 +2,19 @@ package server
 
 import "context"
 
-// stateWriter runs the gate's writes in a goroutine of its own: a disk can take any time, and the engine takes none.
+// diskWrite is a write that takes as long as the disk takes: a stateWrite or a markerWrite.
+type diskWrite interface{ run() error }
+
+// stateWriter runs writes of the state file in a goroutine of its own: a disk can take any time, and the engine takes none.
 type stateWriter struct {
-	writes chan stateWrite
+	writes chan diskWrite
 	done   chan struct{}
 }
 
 // startStateWriter starts the goroutine, which ends with stop. It calls written, without the engine's lock, after each write.
 func startStateWriter(written func(error)) *stateWriter {
 	w := &stateWriter{
-		writes: make(chan stateWrite, 2), // the gate has one under way, and the final one
+		writes: make(chan diskWrite, 2), // the gate has one under way, and the final one; a node one
 		done:   make(chan struct{}),
 	}
 	go func() {
@@ -23,8 +26,8 @@ func startStateWriter(written func(error)) *stateWriter {
 	return w
 }
 
-// start begins a write that the gate asked for. It does not block, since the gate asks for one at a time.
-func (w *stateWriter) start(write stateWrite) { w.writes <- write }
+// start begins a write. It does not block, since whoever asks for writes asks for one at a time.
+func (w *stateWriter) start(write diskWrite) { w.writes <- write }
 
 // stop returns when what was started is done, or with ctx's error before that, leaving a hanging disk behind.
 // Nothing may be started any more.

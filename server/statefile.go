@@ -17,8 +17,8 @@ const (
 	stateNewName = "ticketing.state.new"
 )
 
-// stateFile is the state file of this process, in a directory that no other process uses as long as it is open.
-// Read and Write are safe for concurrent use.
+// stateFile is the state file of this process, in a directory that no other process uses as long as it is open. One file says
+// whether a standalone server or a node of a cluster lived here, so that nothing can be both.
 type stateFile struct {
 	dir  string
 	disk stateDisk
@@ -37,6 +37,8 @@ type stateDisk interface {
 	Rename(oldName, newName string) error
 	// SyncDir returns when the directory, and so a rename, is on the disk.
 	SyncDir() error
+	// RAMDisk names the file system if it keeps everything in memory; else "".
+	RAMDisk() (string, error)
 	// Close lets other processes use the directory.
 	Close() error
 }
@@ -72,30 +74,76 @@ func openStateFile(dir string) (*stateFile, error) {
 	return &stateFile{dir: dir, disk: disk}, nil
 }
 
-// read returns the record that an earlier process left, the zero record in a directory that never had one.
-func (f *stateFile) read() (r stateRecord, err error) {
-	b, err := f.disk.Read(stateName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
+// keptState is what earlier processes left in a state directory: nothing, the record of a standalone server, or the marker of a
+// node of a cluster.
+type keptState struct {
+	alone  bool
+	marker *marker
+}
+
+// inspect says whose the directory is.
+func (f *stateFile) inspect() (k keptState, err error) {
+	b, err := f.load()
+	if err != nil || b == nil {
+		return k, err
 	}
-	if err == nil {
-		r, err = decodeState(b)
+	mode, _, err := openState(b)
+	switch {
+	case err != nil:
+	case mode == stateModeAlone:
+		k.alone = true
+	default:
+		k.marker, err = decodeMarker(b)
 	}
 	if err != nil {
+		return keptState{}, newStateError(f.dir, "read "+stateName, err)
+	}
+	return k, nil
+}
+
+// read returns the record that an earlier standalone server left, the zero record in a directory that never had one.
+func (f *stateFile) read() (r stateRecord, err error) {
+	b, err := f.load()
+	if err != nil || b == nil {
+		return r, err
+	}
+	if r, err = decodeState(b); err != nil {
 		return r, newStateError(f.dir, "read "+stateName, err)
 	}
 	return r, nil
 }
 
-// write puts r on the disk: whatever happens meanwhile, a later read finds the record before it or r, whole. order numbers the
-// records as they were made; one that is older than a record already written is not written any more, for the newer covers it.
+// load returns the file's content, nil if there is none.
+func (f *stateFile) load() ([]byte, error) {
+	b, err := f.disk.Read(stateName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, newStateError(f.dir, "read "+stateName, err)
+	}
+	return b, nil
+}
+
+// write puts r on the disk, as replace does. order numbers the records as they were made; one that is older than a record already
+// written is not written any more, for the newer covers it.
 func (f *stateFile) write(r stateRecord, order uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if order <= f.written {
 		return nil
 	}
-	if err := f.disk.Write(stateNewName, appendState(nil, r)); err != nil {
+	if err := f.replace(appendState(nil, r)); err != nil {
+		return err
+	}
+	f.written = order
+	return nil
+}
+
+// replace puts content on the disk: whatever happens meanwhile, a later read finds the content before it or this one, whole. The
+// caller sees to it that there is one at a time.
+func (f *stateFile) replace(content []byte) error {
+	if err := f.disk.Write(stateNewName, content); err != nil {
 		return newStateError(f.dir, "write "+stateNewName, err)
 	}
 	if err := f.disk.Rename(stateNewName, stateName); err != nil {
@@ -104,8 +152,16 @@ func (f *stateFile) write(r stateRecord, order uint64) error {
 	if err := f.disk.SyncDir(); err != nil {
 		return newStateError(f.dir, "sync the directory", err)
 	}
-	f.written = order
 	return nil
+}
+
+// ramDisk names the RAM file system that the directory lies on, "" if it lies on none.
+func (f *stateFile) ramDisk() (string, error) {
+	kind, err := f.disk.RAMDisk()
+	if err != nil {
+		return "", newStateError(f.dir, "ask for the file system", err)
+	}
+	return kind, nil
 }
 
 // close lets another process use the directory.
@@ -118,8 +174,9 @@ func newStateError(dir, doing string, err error) error {
 	case errors.Is(err, errStateLocked):
 		e.advice = "stop it, or give this server a directory of its own"
 	case errors.Is(err, errStateDamaged), errors.Is(err, errStateForeign):
-		e.advice = fmt.Sprintf("what it said is lost: wait until no lease of the former server can run (250 s after its end), "+
-			"remove %s, and start with TICKETING_TOKEN_FLOOR at the largest token that was granted", filepath.Join(dir, stateName))
+		e.advice = fmt.Sprintf("what it said is lost. Of a standalone server: wait until no lease of it can run (250 s after its end), "+
+			"remove %s, and start with TICKETING_TOKEN_FLOOR at the largest token that was granted. Of a node of a cluster: remove it, run "+
+			"ticketing cluster replace on a member, and start with the TICKETING_JOIN that it prints", filepath.Join(dir, stateName))
 	case errors.Is(err, errStateVersion):
 		e.advice = "start the version that wrote it, or give this server a directory of its own"
 	case errors.Is(err, errStateMode):
@@ -212,5 +269,7 @@ func (d *stateDir) Write(name string, content []byte) error {
 func (d *stateDir) Rename(oldName, newName string) error { return d.root.Rename(oldName, newName) }
 
 func (d *stateDir) SyncDir() error { return d.self.Sync() }
+
+func (d *stateDir) RAMDisk() (string, error) { return ramDisk(d.self) }
 
 func (d *stateDir) Close() error { return errors.Join(d.self.Close(), d.root.Close()) }

@@ -23,7 +23,7 @@ import (
 //	16          body
 //	16+len 4    CRC-32C of everything before it
 //
-// The body in mode 1:
+// The body in mode 2, a node's marker, is described in marker_format.go. The body in mode 1:
 //
 //	offset size field
 //	0      16   boot id; zero: unknown, equal to no other
@@ -76,15 +76,13 @@ var (
 	errStateForeign = errors.New("the file is not one of this program")
 	errStateVersion = errors.New("the file is from another version of this program")
 	errStateMode    = errors.New("the file belongs to a node of a cluster")
+	errStateAlone   = errors.New("the file belongs to a standalone server")
 )
 
 // appendState appends the file's content to dst.
 func appendState(dst []byte, r stateRecord) []byte {
 	start := len(dst)
-	dst = append(dst, stateMagic...)
-	dst = binary.BigEndian.AppendUint16(dst, stateVersion)
-	dst = append(dst, stateModeAlone, 0)
-	dst = binary.BigEndian.AppendUint32(dst, stateBodySize)
+	dst = appendStateHeader(dst, stateModeAlone)
 	dst = append(dst, r.boot[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.horizon))
 	dst = binary.BigEndian.AppendUint64(dst, r.reserved)
@@ -94,35 +92,60 @@ func appendState(dst []byte, r stateRecord) []byte {
 		clean = 1
 	}
 	dst = append(dst, clean, 0, 0, 0)
-	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli()))
+	return sealState(dst, start)
 }
 
-// decodeState reads a whole file.
-func decodeState(b []byte) (r stateRecord, err error) {
+// appendStateHeader appends the header of a file whose body comes next.
+func appendStateHeader(dst []byte, mode byte) []byte {
+	dst = append(dst, stateMagic...)
+	dst = binary.BigEndian.AppendUint16(dst, stateVersion)
+	return append(dst, mode, 0, 0, 0, 0, 0)
+}
+
+// sealState completes the file that begins at start: the length of its body, and the checksum.
+func sealState(dst []byte, start int) []byte {
+	file := dst[start:]
+	binary.BigEndian.PutUint32(file[12:], uint32(len(file)-stateHeaderSize))
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(file, castagnoli()))
+}
+
+// openState checks what the files of both modes have in common.
+func openState(b []byte) (mode byte, body []byte, err error) {
 	if len(b) < stateHeaderSize {
-		return r, fmt.Errorf("%w: %d bytes", errStateDamaged, len(b))
+		return 0, nil, fmt.Errorf("%w: %d bytes", errStateDamaged, len(b))
 	}
 	if string(b[:8]) != stateMagic {
-		return r, errStateForeign
+		return 0, nil, errStateForeign
 	}
 	if v := binary.BigEndian.Uint16(b[8:]); v != stateVersion {
-		return r, fmt.Errorf("%w: format %d, known here is %d", errStateVersion, v, stateVersion)
+		return 0, nil, fmt.Errorf("%w: format %d, known here is %d", errStateVersion, v, stateVersion)
 	}
-	// Other modes have bodies of other lengths, but the same frame: it is checked before the mode is believed.
 	end := len(b) - crc32.Size
 	if end < stateHeaderSize || uint64(end) != stateHeaderSize+uint64(binary.BigEndian.Uint32(b[12:])) {
-		return r, fmt.Errorf("%w: %d bytes", errStateDamaged, len(b))
+		return 0, nil, fmt.Errorf("%w: %d bytes", errStateDamaged, len(b))
 	}
 	if crc32.Checksum(b[:end], castagnoli()) != binary.BigEndian.Uint32(b[end:]) {
-		return r, fmt.Errorf("%w: wrong checksum", errStateDamaged)
+		return 0, nil, fmt.Errorf("%w: wrong checksum", errStateDamaged)
 	}
-	switch mode := b[10]; {
-	case mode == stateModeCluster:
+	mode = b[10]
+	if mode != stateModeAlone && mode != stateModeCluster || b[11] != 0 {
+		return 0, nil, fmt.Errorf("%w: mode %d", errStateDamaged, mode)
+	}
+	return mode, b[stateHeaderSize:end], nil
+}
+
+// decodeState reads a whole file of a standalone server.
+func decodeState(b []byte) (r stateRecord, err error) {
+	mode, body, err := openState(b)
+	switch {
+	case err != nil:
+		return r, err
+	case mode != stateModeAlone:
 		return r, errStateMode
-	case mode != stateModeAlone || b[11] != 0 || len(b) != stateFileSize:
-		return r, fmt.Errorf("%w: mode %d, %d bytes", errStateDamaged, mode, len(b))
+	case len(body) != stateBodySize:
+		return r, fmt.Errorf("%w: a body of %d bytes", errStateDamaged, len(body))
 	}
-	return decodeStateBody(b[stateHeaderSize:end])
+	return decodeStateBody(body)
 }
 
 func decodeStateBody(b []byte) (r stateRecord, err error) {

@@ -199,6 +199,8 @@ func (d *memoryDisk) SyncDir() error {
 	return nil
 }
 
+func (d *memoryDisk) RAMDisk() (string, error) { return "", nil }
+
 func (d *memoryDisk) Close() error { return nil }
 
 func TestStateWriteThatFailsHalfway(t *testing.T) {
