@@ -27,22 +27,20 @@ type Server struct {
 	loops     int
 	clock     *clock
 	engine    *engine
-	alone     *alone
 	admission *admission
 	streams   *streams
 	transport *transport
 	acceptor  *acceptor
 	reloader  *tlsconf.Reloader // nil on plaintext
-	state     *stateFile        // nil without a state directory
 	addr      net.Addr
 	startedAt int64 // mono ns
 	self      shard // for the server's own batches
 	admin     *admin
 
 	stopping sync.Once
-	stop     chan struct{} // closed by Stop
-	killing  sync.Once
-	kill     chan struct{} // closed by Kill
+	stop     chan struct{}   // closed by Stop
+	killed   context.Context // ends with Kill
+	kill     context.CancelFunc
 }
 
 const (
@@ -60,7 +58,8 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 }
 
 func newServer(cfg Config, log *slog.Logger, loops int) (*Server, error) {
-	s := &Server{cfg: cfg, log: log, loops: loops, clock: newClock(), stop: make(chan struct{}), kill: make(chan struct{})}
+	s := &Server{cfg: cfg, log: log, loops: loops, clock: newClock(), stop: make(chan struct{})}
+	s.killed, s.kill = context.WithCancel(context.Background())
 	s.self.wake = func() {}
 	s.startedAt = s.clock.mono()
 	if err := s.build(); err != nil {
@@ -124,47 +123,44 @@ func (s *Server) certificates() *tls.Config {
 }
 
 func (s *Server) buildEngine() error {
-	var store stateStore
-	if s.cfg.StateDir != "" {
-		var err error
-		if s.state, err = openStateFile(s.cfg.StateDir); err != nil {
-			return err
-		}
-		store = s.state
-	}
-	boot, err := readBootID()
-	if err != nil {
-		return err
-	}
-	gate, err := openGate(store, s.clock.now(), boot, s.cfg.TokenFloor)
-	if err != nil {
-		return err
-	}
 	notifier, err := newNotifier(s.cfg.NotifySocket, s.cfg.Watchdog)
 	if err != nil {
 		return fmt.Errorf("connecting to the service manager's socket (NOTIFY_SOCKET): %w", err)
 	}
-	s.alone = &alone{gate: gate}
 	e := &engine{
-		clock: s.clock, authority: s.alone, leadership: standalone(), notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
+		clock: s.clock, notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
 		welcomer: welcomer{legacy: s.cfg.Legacy, inFlight: uint32(s.cfg.MaxInFlight)},
 	}
+	s.engine = e
 	var seed [32]byte
 	rand.Read(seed[:])
 	e.owners = mrand.NewChaCha8(seed)
-	rand.Read(e.welcomer.domain[:])
 	e.welcomer.tokens.Store(auth.NewTokens(s.cfg.clientTokens()...))
+	base, err := s.openAuthority()
+	if err != nil {
+		return err
+	}
 	e.manager = lock.NewManager(lock.Config{
 		Limits: lock.Limits{
 			Keys: s.cfg.MaxKeys, Waiters: s.cfg.MaxWaiters, WaitersPerKey: s.cfg.MaxWaitersPerKey, InFlight: s.cfg.MaxInFlight,
 		},
-		Seed: maphash.MakeSeed(), TokenBase: gate.tokenBase(), Log: s.alone, Sink: e,
+		Seed: maphash.MakeSeed(), TokenBase: base, Log: e.authority, Sink: e,
 	})
-	s.alone.manager = e.manager
 	e.noteReadiness(s.clock.mono())
 	e.progress.Store(s.clock.mono())
-	s.engine = e
 	return nil
+}
+
+// openAuthority opens what decides in this mode, and returns the token above which grants start.
+func (s *Server) openAuthority() (base uint64, err error) {
+	a, err := openAlone(&s.cfg, s.clock)
+	if err != nil {
+		return 0, err
+	}
+	a.engine = s.engine
+	s.engine.authority, s.engine.leadership = a, standalone()
+	rand.Read(s.engine.welcomer.domain[:])
+	return a.tokenBase(), nil
 }
 
 func (s *Server) listen() error {
@@ -192,9 +188,9 @@ func (s *Server) release() {
 	}
 	if s.engine != nil {
 		s.engine.notifier.end()
-	}
-	if s.state != nil {
-		s.state.close()
+		if s.engine.authority != nil {
+			s.engine.authority.release()
+		}
 	}
 }
 
@@ -203,32 +199,27 @@ func (s *Server) Addr() net.Addr { return s.addr }
 
 // Run serves until ctx ends or Stop is called, then drains, and returns nil after a clean end.
 func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
 	go s.engine.events.run()
-	writer := startStateWriter(s.written)
-	s.alone.start = writer.start
+	s.engine.authority.begin(func(err error) { failed <- err })
 	s.transport.run()
 	go s.acceptor.run()
 	s.admin.run()
-	if why := s.alone.unready(s.clock.mono()); why != "" {
+	if why := *s.engine.unready.Load(); why != "" {
 		s.log.Warn("acquires are refused for now", "why", why)
 	}
 	s.log.Info("serving", "clients", s.addr.String(), "admin", s.adminText(), "tls", s.reloader != nil, "pid", os.Getpid())
 	dropStartPages()
 	s.engine.notifier.ready()
+	var err error
 	select {
 	case <-ctx.Done():
 	case <-s.stop:
+	case err = <-failed:
+		s.Kill()
 	}
 	s.drain()
-	return s.end(writer)
-}
-
-// written takes the outcome of a write of the state file.
-func (s *Server) written(err error) {
-	s.engine.batch(&s.self, func(now lock.Time) {
-		s.alone.written(now, err)
-		s.engine.noteReadiness(now.Mono)
-	})
+	return errors.Join(err, s.end())
 }
 
 // Stop makes Run drain and return.
@@ -236,14 +227,20 @@ func (s *Server) Stop() { s.stopping.Do(func() { close(s.stop) }) }
 
 // Kill makes Run return without waiting for holders.
 func (s *Server) Kill() {
-	s.killing.Do(func() { close(s.kill) })
+	s.kill()
 	s.Stop()
 }
 
-// drain stops accepting, sends the waiters away, and waits until no connected client holds a key, or for the drain time-out.
+// drain stops accepting, lets another node lead, sends the waiters away, and waits until no connected client holds a key, or for
+// the drain time-out.
 func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+	defer cancel()
+	stopWaiting := context.AfterFunc(s.killed, cancel)
+	defer stopWaiting()
 	s.engine.notifier.stopping()
 	s.acceptor.stop()
+	s.engine.authority.handOver(ctx)
 	drained := make(chan struct{})
 	s.engine.batch(&s.self, func(now lock.Time) {
 		s.engine.manager.Drain(now)
@@ -251,39 +248,26 @@ func (s *Server) drain() {
 		s.engine.noteReadiness(now.Mono)
 	})
 	s.log.Info("stopping: waiting for clients to give back what they hold", "at_most", s.cfg.DrainTimeout)
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
-	defer cancel()
 	select {
 	case <-drained:
 	case <-ctx.Done():
-	case <-s.kill:
 	}
 }
 
-// end closes everything. Connections go before the last record of the state file is made, so that no grant comes after it.
-func (s *Server) end(writer *stateWriter) error {
+// end closes everything. Connections go first, so that no grant comes after the authority has ended.
+func (s *Server) end() error {
 	s.transport.stop()
-	var last stateWrite
-	var keep bool
-	s.engine.batch(&s.self, func(now lock.Time) {
-		end, _ := s.engine.manager.LatestLeaseEnd()
-		last, keep = s.alone.final(now, end)
-	})
-	if keep {
-		writer.start(last)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()
-	err := writer.stop(ctx)
+	err := s.engine.authority.end(ctx)
 	s.admin.stop()
 	s.engine.events.stop()
 	held := s.engine.manager.Stats().Held
 	s.release()
-	if err != nil {
-		return errors.Join(errors.New("writing the state file at the end: the next start will wait for leases to end"), err)
+	if err == nil {
+		s.log.Info("stopped", "still_held", held)
 	}
-	s.log.Info("stopped", "still_held", held)
-	return nil
+	return err
 }
 
 // Reload reads secrets and certificates again. What cannot be read stays as it was, and is in the error.

@@ -28,12 +28,12 @@ type mail struct {
 type mailKind uint8
 
 const (
-	mailReply mailKind = iota
-	mailAdopt          // a connection that was just accepted
-	mailEvict          // close it: it makes room for others
-	mailClose          // the server stops: flush and close
-	mailMoved          // tell it who leads
-	mailTakeBack       // a grant that is of no use to it: take it back
+	mailReply    mailKind = iota
+	mailAdopt             // a connection that was just accepted
+	mailEvict             // close it: it makes room for others
+	mailClose             // the server stops: flush and close
+	mailMoved             // tell it who leads
+	mailTakeBack          // a grant that is of no use to it: take it back
 )
 
 // borrow lends an outbox.

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"ticketing.internal/lock"
+)
+
+// alone is the authority of a standalone server: its gate lets a command pass at once unless the state file must be written
+// first.
+type alone struct {
+	*gate
+	engine *engine
+	file   *stateFile   // nil without a state directory
+	writer *stateWriter // from begin on
+	self   shard        // for batches of its own
+}
+
+// openAlone reads what the former life of the server has left, if there is a state directory.
+func openAlone(cfg *Config, c *clock) (*alone, error) {
+	a := &alone{self: shard{wake: func() {}}}
+	var store stateStore
+	if cfg.StateDir != "" {
+		var err error
+		if a.file, err = openStateFile(cfg.StateDir); err != nil {
+			return nil, err
+		}
+		store = a.file
+	}
+	boot, err := readBootID()
+	if err == nil {
+		a.gate, err = openGate(store, c.now(), boot, cfg.TokenFloor)
+	}
+	if err != nil {
+		a.release()
+		return nil, err
+	}
+	return a, nil
+}
+
+// decide is authority.
+func (a *alone) decide(now lock.Time) {
+	if write, ok := a.advance(now, a.engine.manager); ok {
+		a.writer.start(write)
+	}
+}
+
+// vouch is authority.
+func (a *alone) vouch(first, now int64) error { return a.settle(first, now) }
+
+// deadline is authority. It needs none of its own: an idle loop comes round often enough for a write that is to be tried again.
+func (a *alone) deadline() int64 { return never }
+
+// left is authority.
+func (a *alone) left() {}
+
+// begin is authority.
+func (a *alone) begin(func(error)) {
+	a.writer = startStateWriter(func(err error) {
+		a.engine.batch(&a.self, func(now lock.Time) {
+			a.written(now, err)
+			a.engine.noteReadiness(now.Mono)
+		})
+	})
+}
+
+// handOver is authority: there is nobody else.
+func (a *alone) handOver(context.Context) {}
+
+// end is authority. It makes the state file's last record, which covers every grant.
+func (a *alone) end(ctx context.Context) error {
+	var last stateWrite
+	var keep bool
+	a.engine.batch(&a.self, func(now lock.Time) {
+		end, _ := a.engine.manager.LatestLeaseEnd()
+		last, keep = a.final(now, end)
+	})
+	if keep {
+		a.writer.start(last)
+	}
+	if err := a.writer.stop(ctx); err != nil {
+		return fmt.Errorf("writing the state file at the end: %w; the next start will wait for leases to end", err)
+	}
+	return nil
+}
+
+// release is authority.
+func (a *alone) release() {
+	if a.file != nil {
+		a.file.close()
+	}
+}

@@ -1,0 +1,203 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"ticketing.internal/lock"
+	"ticketing.internal/raft"
+	"ticketing.internal/wire"
+)
+
+// replica is the authority of a node of a cluster: a command takes effect once a majority of the members has recorded it. It
+// drives one raft.Node inside the engine's batches. Everything here is called under the engine's lock unless it says otherwise.
+type replica struct {
+	engine  *engine
+	manager *lock.Manager
+	peers   peerSender
+	node    *raft.Node // nil until this process takes part in Raft
+
+	state     raft.State // as of the last drain
+	tickAt    int64      // mono ns of the node's next tick
+	pauseEnd  int64      // mono ns until which leases of a lost domain may run; 0: no pause
+	undecided undecided
+	controls  []awaitedControl // requests whose entries are not applied yet
+	scratch   []byte           // an encoded command
+
+	waiting string // what a node that does not take part in Raft yet waits for
+}
+
+// undecided keeps track of the proposals of this node whose fate the log has not told yet, and of a step-down that leaves some.
+type undecided struct {
+	// written is how many of the oldest that the log has yet to tell of were answered already, because it took too long.
+	written int
+	// giveUp is when those of an ended reign are answered E indeterminate, in mono ns; never without one.
+	giveUp int64
+}
+
+// peerSender is what the replica needs of the transport between nodes.
+type peerSender interface {
+	// send queues m for m.To. It never blocks: a full queue drops it, which Raft repairs.
+	send(m *raft.Message)
+	// setMembers says whom to be connected to.
+	setMembers(members []raft.MemberInfo)
+	// flush starts to write what was queued. It is called without the engine's lock.
+	flush()
+}
+
+const (
+	// raftTick is what one tick of the node stands for.
+	raftTick = 10 * time.Millisecond
+	// indeterminateAfter is how long after a step-down proposals may stay undecided until their clients are told so.
+	indeterminateAfter = int64(10 * time.Second)
+	// afterLossPause is how long leases of a lost domain may run, in ns.
+	afterLossPause = int64(wire.MaxLeaseMillis) * int64(time.Millisecond)
+)
+
+// Propose is lock.Log.
+func (r *replica) Propose(_ lock.Time, c *lock.Command) (lock.Verdict, wire.Busy) {
+	if r.node == nil {
+		return lock.Refused, wire.BusyNoLeader
+	}
+	r.scratch = lock.AppendCommand(r.scratch[:0], c)
+	switch err := r.node.Propose(r.scratch); {
+	case err == nil:
+		return lock.Pending, 0
+	case errors.Is(err, raft.ErrOverloaded):
+		return lock.Refused, wire.BusyOverloaded
+	}
+	return lock.Refused, r.whereElse()
+}
+
+// whereElse is what a client is told that asks a node which does not serve.
+func (r *replica) whereElse() wire.Busy {
+	if r.engine.leadership.leader != "" {
+		return wire.BusyNotLeader
+	}
+	return wire.BusyNoLeader
+}
+
+// received steps the messages that a member's connection has brought in one read. Called inside a batch.
+func (r *replica) received(now lock.Time, m *raft.Message) {
+	if r.node == nil {
+		return
+	}
+	if m.Kind == raft.MsgInstallSnapshot {
+		// It can replace the state at once, which is for a node that has drained and does not lead.
+		r.drain(now)
+	}
+	r.node.Step(m)
+}
+
+// decide is authority: time passes for the node, and what it has to say is worked off.
+func (r *replica) decide(now lock.Time) {
+	if r.node == nil {
+		return
+	}
+	if now.Mono >= r.tickAt && now.Mono >= r.engine.holdTick {
+		r.tick(now)
+	}
+	r.drain(now)
+	if now.Mono >= r.undecided.giveUp {
+		r.giveUp(now)
+	}
+}
+
+// tick catches up with the time, but not after a stall: then what had arrived was stepped, and time starts again.
+func (r *replica) tick(now lock.Time) {
+	if r.tickAt == 0 || now.Mono-r.tickAt > stallGap {
+		r.tickAt = now.Mono
+	}
+	for ; r.tickAt <= now.Mono; r.tickAt += int64(raftTick) {
+		r.node.Tick(now.Wall)
+	}
+	r.refuse(now)
+}
+
+// drain works off the node's output until there is none.
+func (r *replica) drain(now lock.Time) {
+	for r.node.HasReady() {
+		rd := r.node.Ready()
+		r.depose(now, &rd.State)
+		for i := range rd.Messages {
+			r.peers.send(&rd.Messages[i])
+		}
+		if rd.Installed != nil {
+			r.settle(rd.Installed.Unknown, func() { r.manager.Unknown(now) })
+		}
+		for i := range rd.Committed {
+			r.apply(now, &rd.Committed[i])
+		}
+		r.settle(rd.Lost, func() { r.manager.Lost(now, wire.BusyNotLeader) })
+		if rd.Changed {
+			r.assume(now, &rd.State)
+		}
+		r.node.Advance()
+	}
+}
+
+// settle tells the manager about the n oldest undecided proposals, but for those that were answered before.
+func (r *replica) settle(n int, tell func()) {
+	early := min(n, r.undecided.written)
+	r.undecided.written -= early
+	for range n - early {
+		tell()
+	}
+}
+
+// apply applies one committed entry.
+func (r *replica) apply(now lock.Time, c *raft.Committed) {
+	r.settle(c.Lost, func() { r.manager.Lost(now, wire.BusyNotLeader) })
+	switch c.Kind {
+	case raft.EntryCommand:
+		r.applyCommand(now, c)
+	case raft.EntryControl:
+		r.applyControl(now, c)
+	}
+	if len(r.controls) > 0 {
+		r.answerControls(c)
+	}
+}
+
+func (r *replica) applyCommand(now lock.Time, c *raft.Committed) {
+	own := c.Own
+	if own && r.undecided.written > 0 {
+		r.undecided.written--
+		own = false
+	}
+	if own {
+		r.manager.ApplyOldest(now)
+		return
+	}
+	var cmd lock.Command
+	if lock.DecodeCommand(c.Data, &cmd) != nil {
+		return // apply is total: what does not fit does nothing, on every member alike
+	}
+	r.manager.Apply(now, &cmd, false)
+}
+
+// giveUp answers what the log has not decided in time after a step-down.
+func (r *replica) giveUp(now lock.Time) {
+	r.undecided.giveUp = never
+	for {
+		if _, ok := r.manager.Oldest(); !ok {
+			return
+		}
+		r.undecided.written++
+		r.manager.Unknown(now)
+	}
+}
+
+// vouch is authority: a lease that the log holds may start.
+func (r *replica) vouch(first, now int64) error { return nil }
+
+// deadline is authority.
+func (r *replica) deadline() int64 {
+	if r.node == nil {
+		return never
+	}
+	return min(r.tickAt, r.undecided.giveUp)
+}
+
+// left is authority.
+func (r *replica) left() { r.peers.flush() }

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"ticketing.internal/lock"
+	"ticketing.internal/raft"
+	"ticketing.internal/wire"
+)
+
+// depose ends the manager's reign if the node's has ended, before anything else is done: clients are told where to go, then
+// whoever only waits is sent there. What is proposed stays undecided until the log tells.
+func (r *replica) depose(now lock.Time, s *raft.State) {
+	if !r.state.Serving || s.Serving && s.Term == r.state.Term {
+		return
+	}
+	r.state = *s
+	r.state.Serving = false
+	r.engine.setLeadership(now, r.leadership())
+	r.manager.StepDown(now)
+	r.undecided.giveUp = now.Mono + indeterminateAfter
+}
+
+// assume takes over the node's new state, after all is applied that it has committed: a reign begins with nothing undecided
+// from the one before.
+func (r *replica) assume(now lock.Time, s *raft.State) {
+	begins := s.Serving && !r.state.Serving
+	r.state = *s
+	r.engine.setLeadership(now, r.leadership())
+	if begins {
+		r.undecided = undecided{giveUp: never}
+		r.manager.Lead(now)
+	}
+	r.refuse(now)
+	r.engine.noteReadiness(now.Mono)
+}
+
+// leadership is what clients are told. A leader that does not serve yet is as good as none.
+func (r *replica) leadership() leadership {
+	l := leadership{serving: r.state.Serving, term: r.state.Term}
+	if !l.serving && r.state.Role == raft.RoleFollower {
+		if info := r.node.Registry().Member(r.state.Leader); info != nil {
+			l.leader = info.ClientAddr
+		}
+	}
+	return l
+}
+
+// refuse tells the manager what new acquires get for now.
+func (r *replica) refuse(now lock.Time) {
+	if r.engine.draining {
+		return // Drain has said it
+	}
+	code := wire.Busy(0)
+	switch {
+	case !r.state.Serving:
+		code = r.whereElse()
+	case now.Mono < r.pauseEnd:
+		code = wire.BusyRecovering
+	case r.state.HoldBack:
+		code = wire.BusyOverloaded
+	}
+	r.manager.Refuse(code)
+}
+
+// unready is authority.
+func (r *replica) unready(now int64) string {
+	switch {
+	case r.node == nil:
+		return r.waitingFor()
+	case !r.node.Registry().Open:
+		return "the domain is not open yet: every node named in the bootstrap credential must take part"
+	case now < r.pauseEnd:
+		return "recovering: leases of the domain before may still run"
+	case !r.state.Voter:
+		return "this node is a learner: it is catching up"
+	case r.state.Role != raft.RoleLeader && r.state.Leader.IsZero():
+		return "no leader is known: without a majority of the nodes nothing is granted"
+	case r.state.Role == raft.RoleLeader && !r.state.Serving:
+		return "this node leads, but does not serve yet"
+	}
+	return ""
+}
