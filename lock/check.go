@@ -98,7 +98,7 @@ func (c *checker) checkFlags(id uint32, r *record, listed bool) {
 		c.want(r.flags&takenBack == 0 || late, "record %d: taken back, but not late", id)
 	case waiting:
 		c.want(m.leading, "record %d: a queue where nobody leads", id)
-		c.want(late != (r.flags&grantProposed != 0), "record %d: free with a queue, late=%v flags=%b", id, late, r.flags)
+		c.want(late == (r.flags&(grantProposed|endProposed) == 0), "record %d: free with a queue, late=%v flags=%b", id, late, r.flags)
 	default:
 		c.want(!m.leases.linked(id), "record %d: timer set for a free key without a queue", id)
 	}
@@ -279,22 +279,18 @@ func (c *checker) checkIndex(name string, x *index, a *ids) {
 
 func (c *checker) checkWheel(name string, w *wheel, a *ids) {
 	linked, busy := 0, 0
-	for slot, id := range w.slots {
-		taken := w.taken[slot/wordBits]>>(slot%wordBits)&1 != 0
-		if taken != (id != 0) {
-			c.want(false, "%s: slot %d: first %d, taken %v", name, slot, id, taken)
-		}
-		if id == 0 {
+	for i, taken := range w.taken {
+		slots := (*[wordBits]uint32)(w.slots[i*wordBits:])
+		if taken == 0 && *slots == [wordBits]uint32{} {
 			continue
 		}
-		busy++
-		tick := w.now + uint64((uint32(slot)-uint32(w.now))&turnMask)
-		for prev := frontOf + uint32(slot); id != 0 && linked <= a.used; id = w.nodes.at(id).next {
-			linked++
-			due := w.due(id)
-			c.want(a.inUse(id) && w.nodes.at(id).prev == prev, "%s: timer %d in slot %d is wrong", name, id, slot)
-			c.want(due >= tick || tick == w.now, "%s: timer %d is due at %d, and in the slot of %d", name, id, due, tick)
-			prev = id
+		for j, id := range slots {
+			slot := uint32(i*wordBits + j)
+			c.want(taken>>j&1 != 0 == (id != 0), "%s: slot %d: first %d, bitmap %x", name, slot, id, taken)
+			if id != 0 {
+				busy++
+				linked += c.checkSlot(name, w, a, slot)
+			}
 		}
 	}
 	for i, t := range w.taken {
@@ -316,6 +312,20 @@ func (c *checker) checkWheel(name string, w *wheel, a *ids) {
 	}
 	c.want(linked == 0, "%s: %d timers are in lists and do not know it", name, linked)
 	c.want(w.busy == busy, "%s: %d slots taken, %d counted", name, busy, w.busy)
+}
+
+// checkSlot walks over the timers of a slot and counts them.
+func (c *checker) checkSlot(name string, w *wheel, a *ids, slot uint32) (n int) {
+	tick := w.now + uint64((slot-uint32(w.now))&turnMask)
+	prev := frontOf + slot
+	for id := w.slots[slot]; id != 0 && n <= a.used; id = w.nodes.at(id).next {
+		n++
+		due := w.due(id)
+		c.want(a.inUse(id) && w.nodes.at(id).prev == prev, "%s: timer %d in slot %d is wrong", name, id, slot)
+		c.want(due >= tick || tick == w.now, "%s: timer %d is due at %d, and in the slot of %d", name, id, due, tick)
+		prev = id
+	}
+	return n
 }
 
 // lateAt reports whether a timer is among the late, in time that grows with their number.
