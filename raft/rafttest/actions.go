@@ -116,6 +116,15 @@ func (s *sim) act(a *action, subjectOf *process) {
 		s.loseDomain()
 	case a.op == opTransfer:
 		s.transfer(p)
+	case a.op == opRestart:
+		if h := s.hosts[a.who.number]; h.running == nil && h.marker.present {
+			s.cover[CoverRestart]++
+			h.down = false
+			s.start(h)
+		}
+	case a.op == opReplace && p == nil && a.who.part == voter:
+		s.cover[CoverReplaceAsked]++
+		s.replace(raft.Seat(a.who.number), true)
 	case p != nil:
 		s.actOn(a, p)
 	}
@@ -126,6 +135,9 @@ func (s *sim) actOn(a *action, p *process) {
 	switch a.op {
 	case opCrash:
 		p.crash(a.n&1 != 0, a.n&2 != 0)
+		if a.n&4 != 0 {
+			p.host.marker = marker{}
+		}
 		if a.span > 0 {
 			p.restartLater(a.span)
 		}

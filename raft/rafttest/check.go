@@ -44,7 +44,16 @@ type record struct {
 	firstOf uint64     // the first entry of its own in the present reign
 	noop    uint64     // the term of the last Noop applied here
 	invited uint64     // the term in which TimeoutNow asked it to stand
-	events  int        // appended so far
+
+	leader    raft.Member         // that it follows
+	heardTick int                 // of its leader
+	hinted    bool                // its leader's connection has ended
+	stuck     bool                // when it got the present message it heard a leader
+	transfer  bool                // the present message carries a transfer
+	ledTick   int                 // of its last victory
+	acks      map[raft.Member]int // ticks of the last acknowledgements of its present reign
+	commits   [128]uint64         // its commit index, at each of the last ticks
+	events    int                 // appended so far
 }
 
 // logEntry is an entry in a log: hash covers it and all before it.
@@ -134,6 +143,10 @@ func (c *checker) traced(p *process, e *raft.Event) {
 	}
 	r.term, r.role = e.Term, e.Role
 	switch e.Kind {
+	case raft.EventRoleChanged:
+		c.roleChanged(r, e)
+	case raft.EventHint:
+		r.hinted = true
 	case raft.EventElectionWon:
 		c.elected(r, e)
 	case raft.EventVoteGranted:
@@ -168,19 +181,82 @@ func (c *checker) traced(p *process, e *raft.Event) {
 	}
 }
 
-// received checks who sends what a node is about to step.
+// received checks who sends what a node is about to step, and notes what the step may not do.
 func (c *checker) received(p, from *process, m *raft.Message) {
+	c.checkSender(p, from)
+	r := c.records[p.member]
+	r.stuck = !r.leader.IsZero() && !r.hinted && p.ticks-r.heardTick < c.electionTicks()
+	r.transfer = m.TransferTerm > 0
 	switch m.Kind {
-	case raft.MsgAppendEntries, raft.MsgInstallSnapshot, raft.MsgTimeoutNow:
-		l := c.leaderOf(m.Term)
-		if l.sends.IsZero() {
-			l.sends = from.member
+	case raft.MsgAppendEntries, raft.MsgInstallSnapshot:
+		c.checkOneSender(from, m)
+		if m.Term >= r.term {
+			r.heardTick, r.hinted = p.ticks, false
 		}
-		if l.sends != from.member {
-			c.s.fail("election safety", "%v and %v both send as leader of term %d", l.sends, from.member, m.Term)
+	case raft.MsgTimeoutNow:
+		c.checkOneSender(from, m)
+	case raft.MsgAppendEntriesReply, raft.MsgInstallSnapshotReply:
+		if m.Term == r.term && r.role == raft.RoleLeader {
+			r.acks[from.member] = p.ticks
 		}
 	}
-	c.checkSender(p, from)
+}
+
+// checkOneSender checks that one member alone sends as leader of a term.
+func (c *checker) checkOneSender(from *process, m *raft.Message) {
+	l := c.leaderOf(m.Term)
+	if l.sends.IsZero() {
+		l.sends = from.member
+	}
+	if l.sends != from.member {
+		c.s.fail("election safety", "%v and %v both send as leader of term %d", l.sends, from.member, m.Term)
+	}
+}
+
+// sends checks what a node gives to the network.
+func (c *checker) sends(p *process, m *raft.Message) {
+	r := c.records[p.member]
+	switch m.Kind {
+	case raft.MsgAppendEntries:
+		if k := len(m.Entries); k > 0 && m.Entries[k-1].Index > r.commit && !r.config().IsVoter(m.To) {
+			c.s.fail("committed only to learners", "%v sends %v entry %d, committed is %d", p, m.To, m.Entries[k-1].Index, r.commit)
+		}
+	case raft.MsgTimeoutNow:
+		if to := c.records[m.To]; to == nil || !r.config().IsVoter(m.To) || to.last() < r.last() {
+			c.s.fail("transfer to an up-to-date voter", "%v (last %d) asks %v to lead", p, r.last(), m.To)
+		}
+	}
+}
+
+// staleAck checks that an acknowledgement of an earlier term does not count: the leader's view of its sender stays.
+func (c *checker) staleAck(p, from *process, before raft.PeerStatus) {
+	if after := p.peerStatus(from.member); after.Match != before.Match || after.HeardTicks < before.HeardTicks {
+		c.s.fail("acknowledgements of this term", "%v counts one of an earlier term of %v", p, from)
+	}
+}
+
+// checkLeader checks that a leader still hears a quorum (CheckQuorum), with some patience.
+func (c *checker) checkLeader(p *process) {
+	r := c.records[p.member]
+	if r.role != raft.RoleLeader || p.ticks-r.ledTick < 2*c.electionTicks() {
+		return
+	}
+	heard := func(m raft.Member) bool {
+		at, ok := r.acks[m]
+		return m == p.member || ok && p.ticks-at <= 2*c.electionTicks()
+	}
+	if config := r.config(); !majority(config.Voters, heard) || config.Joint() && !majority(config.Next, heard) {
+		c.s.fail("CheckQuorum", "%v leads and has not heard from a quorum for two election timeouts", p)
+	}
+}
+
+func (c *checker) electionTicks() int { return int(c.s.opt.election / c.s.opt.tick) }
+
+// ticks notes what was committed at this tick.
+func (c *checker) ticks(p *process) {
+	if r := c.records[p.member]; r != nil {
+		r.commits[p.ticks%len(r.commits)] = r.commit
+	}
 }
 
 // settled checks what must hold whenever a node has worked off its input.

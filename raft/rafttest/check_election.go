@@ -20,7 +20,7 @@ func (c *checker) elected(r *record, e *raft.Event) {
 		c.s.fail("election safety", "%v and %v both won term %d", l.elected, r.member, e.Term)
 	}
 	l.elected = r.member
-	r.firstOf = 0
+	r.firstOf, r.ledTick, r.acks = 0, r.p.ticks, map[raft.Member]int{}
 	c.checkQuorum(r, e, "election")
 	for _, m := range e.Quorum {
 		if other := c.records[m]; m != r.member && (other == nil || other.votedTerm < e.Term || other.votedTerm == e.Term && other.votedFor != r.member) {
@@ -42,6 +42,14 @@ func (c *checker) checkComplete(r *record, e *raft.Event) {
 	}
 }
 
+// roleChanged checks who stands for election: voters alone.
+func (c *checker) roleChanged(r *record, e *raft.Event) {
+	r.leader, r.hinted = e.Peer, false
+	if (e.Role == raft.RolePreCandidate || e.Role == raft.RoleCandidate) && !r.config().IsVoter(r.member) {
+		c.s.fail("only voters stand", "%v stands for election, its configuration is %v", r.p, r.config())
+	}
+}
+
 // voted checks a vote: one a term.
 func (c *checker) voted(r *record, e *raft.Event) {
 	if r.votedTerm == e.Term && r.votedFor != e.Peer {
@@ -49,6 +57,9 @@ func (c *checker) voted(r *record, e *raft.Event) {
 	}
 	if e.Term < r.votedTerm {
 		c.s.fail("one vote a term", "%v votes in term %d after %d", r.p, e.Term, r.votedTerm)
+	}
+	if again := r.votedTerm == e.Term; r.stuck && !r.transfer && !again {
+		c.s.fail("stickiness", "%v votes for %v and hears its leader", r.p, e.Peer)
 	}
 	r.votedTerm, r.votedFor = e.Term, e.Peer
 	c.s.triggered(whenVoted, r.p)

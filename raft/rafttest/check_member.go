@@ -106,6 +106,12 @@ func (c *checker) jointProposed(r *record, e *raft.Event) {
 	if !config.IsVoter(r.member) || !contains(config.Next, r.member) {
 		c.s.fail("no configuration without its leader", "%v appends %v", r.p, config)
 	}
+	goal := r.commits[(r.p.ticks+1)%len(r.commits)] // what was committed at the beginning of the last round, at the latest
+	for _, m := range config.Next {
+		if other := c.records[m]; !contains(config.Voters, m) && (other == nil || other.last() < goal) {
+			c.s.fail("caught up before joint", "%v appends the joint configuration, %v does not hold %d", r.p, m, goal)
+		}
+	}
 	c.s.cover[CoverJoint]++
 	if old := c.s.byIncarnation[c.model.predecessor().Incarnation]; old != nil && old.alive {
 		c.s.cover[CoverJointLiveVictim]++

@@ -58,6 +58,16 @@ func (p *process) admits(from *process, target raft.Member) bool {
 	return false
 }
 
+// closeRefused closes the connections of those whom an installed snapshot knows as retired.
+func (p *process) closeRefused() {
+	for id := range p.conns {
+		in := raft.Introduction{Domain: p.domain, Sender: p.s.procs[id].member, Receiver: p.member}
+		if p.conns[id].open && raft.CheckPeer(p.node.Registry(), p.domain, p.member, in, &p.s.faults.Faults) != raft.RefuseNone {
+			p.conns[id].open = false
+		}
+	}
+}
+
 // receive steps one message.
 func (p *process) receive(from *process, kind raft.MessageKind, body []byte) {
 	m := &p.s.scratch
@@ -71,8 +81,24 @@ func (p *process) receive(from *process, kind raft.MessageKind, body []byte) {
 	if p.s.log != nil {
 		p.s.logf("%v <- %v %v", p, from, describe(m))
 	}
-	p.node.Step(m)
+	if m.Kind == raft.MsgAppendEntriesReply && m.Term < p.state.Term && p.state.Role == raft.RoleLeader {
+		before := p.peerStatus(from.member)
+		p.node.Step(m)
+		p.s.check.staleAck(p, from, before)
+	} else {
+		p.node.Step(m)
+	}
 	p.settle()
+}
+
+// peerStatus is a leader's view of m.
+func (p *process) peerStatus(m raft.Member) raft.PeerStatus {
+	for _, s := range p.node.Status().Peers {
+		if s.Member == m {
+			return s
+		}
+	}
+	return raft.PeerStatus{}
 }
 
 // dropConnections closes what others send to and hear from p. Each that hears of it (after a moment) has lost its

@@ -141,19 +141,28 @@ func (g *generator) joint() {
 	if chance(g.Rand, 200) {
 		g.storm(settled, g.opt.chaos, 1+g.IntN(6))
 	}
+	if chance(g.Rand, 100) {
+		g.restarts()
+	}
 }
 
 // abortRace takes the leader away in the joint phase, so that the predecessor may come to lead; it cannot hand over at once;
 // and an operator asks for an abort all the time.
 func (g *generator) abortRace() {
-	step, nth := pick(g.Rand, whenAdmitted, whenJointProposed, whenJointProposed, whenJointCommitted), 1+g.IntN(2)
-	if chance(g.Rand, 700) {
-		g.add(action{on: step, nth: nth, delay: g.between(0, 80*time.Millisecond), op: opIsolate, who: who{part: subject}, span: g.between(2*time.Second, 6*time.Second)},
-			action{on: whenTransferStarted, nth: 1 + g.IntN(2), op: opMute, who: who{part: subject}, span: g.between(100*time.Millisecond, 900*time.Millisecond)})
+	all := g.opt.size // the other voters and the newcomer
+	nth := pick(g.Rand, all, all, 1+g.IntN(2*all))
+	g.add(
+		action{on: whenJointReceived, nth: nth, op: opIsolate, who: who{part: leader}, span: g.between(2*time.Second, 8*time.Second)},
+		action{on: whenTransferStarted, nth: 1 + g.IntN(2), op: opMute, who: who{part: subject}, span: g.between(20*time.Millisecond, 450*time.Millisecond)},
+	)
+	if chance(g.Rand, 400) { // somebody will need a snapshot in the midst of it
+		g.add(
+			action{on: whenAdmitted, nth: 1, op: opPause, who: who{follower, g.IntN(4)}, span: g.between(time.Second, 6*time.Second)},
+			action{on: whenJointReceived, nth: nth, delay: g.between(500*time.Millisecond, 2*time.Second), op: opFill, who: who{part: leader}, n: 4},
+		)
 	}
-	pace := g.between(10*time.Millisecond, 400*time.Millisecond)
-	for i := range 8 {
-		g.add(action{on: step, nth: nth, delay: time.Duration(i) * pace, op: opAbort})
+	for delay := g.between(0, 700*time.Millisecond); delay < 4*time.Second; delay += 250 * time.Millisecond {
+		g.add(action{on: whenJointReceived, nth: nth, delay: delay, op: opAbort})
 	}
 }
 
@@ -171,6 +180,10 @@ func (g *generator) thrash(from trigger) {
 // rejoin crashes processes one after another, most of them soon started again by their supervisors.
 func (g *generator) rejoin() {
 	at := settled
+	if chance(g.Rand, 300) { // an operator starts what was replaced
+		g.storm(settled, g.opt.chaos, 4)
+		g.restarts()
+	}
 	for at < g.opt.chaos {
 		g.add(action{delay: at, op: opCrash, who: pick(g.Rand, g.seat(), g.seat(), who{part: leader}, who{part: newcomer}),
 			span: g.between(5*time.Millisecond, 6*time.Second), n: g.IntN(4)})
@@ -183,6 +196,13 @@ func (g *generator) rejoin() {
 	}
 }
 
+// restarts starts machines again, whatever became of their processes.
+func (g *generator) restarts() {
+	for range 2 + g.IntN(6) {
+		g.add(action{delay: g.between(settled, g.opt.chaos), op: opRestart, who: who{machine, g.IntN(g.opt.size + g.opt.spares)}})
+	}
+}
+
 // bootstrap disturbs the birth of the domain.
 func (g *generator) bootstrap() {
 	steps := []trigger{whenAccepted, whenAccepted, whenElected, whenBootstrapProposed, whenOpenProposed}
@@ -191,6 +211,10 @@ func (g *generator) bootstrap() {
 		a.span = g.between(100*time.Millisecond, 15*time.Second)
 		a.on, a.nth = steps[g.IntN(len(steps))], 1+g.IntN(4)
 		g.add(a)
+	}
+	if chance(g.Rand, 400) { // a machine comes back with an empty disk
+		g.add(action{on: whenAccepted, nth: 1 + g.IntN(g.opt.size), delay: g.between(0, time.Second), op: opCrash, n: 4,
+			who: pick(g.Rand, who{machine, 0}, who{part: subject}), span: g.between(time.Millisecond, 2*time.Second)})
 	}
 	g.add(action{delay: g.between(0, 10*time.Second), op: pick(g.Rand, opPrepare, opReplace, opIsolate, opCrash), who: who{machine, g.IntN(g.opt.size)},
 		span: g.between(time.Second, 12*time.Second)})

@@ -70,6 +70,8 @@ func (p *process) tick() {
 	if p.node == nil || p.paused() {
 		return
 	}
+	p.ticks++
+	p.s.check.ticks(p)
 	p.node.Tick(p.wall())
 	p.settle()
 	if !p.alive {
@@ -77,12 +79,13 @@ func (p *process) tick() {
 	}
 	if p.recoverUntil > 0 && p.local() >= p.recoverUntil {
 		p.recoverUntil = 0
-		p.locks.Refuse(0)
+		p.refuse()
 	}
 	p.locks.Tick(p.clock(), 1000)
 	p.settle()
-	if p.ticks++; p.ticks%16 == 0 {
+	if p.ticks%16 == 0 {
 		p.s.check.memory(p)
+		p.s.check.checkLeader(p)
 	}
 }
 
@@ -94,11 +97,13 @@ func (p *process) settle() {
 		p.inReady = true
 		p.react(rd.State)
 		for i := range rd.Messages {
+			p.s.check.sends(p, &rd.Messages[i])
 			p.s.network.send(p, &rd.Messages[i])
 		}
 		if rd.Installed != nil {
 			p.s.check.installed(p, rd.Installed)
 			p.settleUnknown(rd.Installed.Unknown)
+			p.closeRefused()
 		}
 		for i := 0; i < len(rd.Committed) && p.alive; i++ {
 			p.apply(&rd.Committed[i])
@@ -125,7 +130,11 @@ func (p *process) react(state raft.State) {
 	if p.leading && (!state.Serving || state.Term != p.reign) {
 		p.stepDown()
 	}
+	changed := state.HoldBack != p.state.HoldBack
 	p.state = state
+	if changed {
+		p.refuse()
+	}
 }
 
 func (p *process) stepDown() {
@@ -223,7 +232,19 @@ const afterLossPause = 250 * time.Second
 func (p *process) pauseAfterLoss(span time.Duration) {
 	if p.node.Registry().AfterLoss && span > 0 {
 		p.recoverUntil = p.local() + span
+		p.refuse()
+	}
+}
+
+// refuse tells the manager why it may not take acquires now, if there is a reason.
+func (p *process) refuse() {
+	switch {
+	case p.recoverUntil > 0:
 		p.locks.Refuse(wire.BusyRecovering)
+	case p.state.HoldBack:
+		p.locks.Refuse(wire.BusyOverloaded)
+	default:
+		p.locks.Refuse(0)
 	}
 }
 

@@ -134,7 +134,7 @@ type demand struct {
 	term     uint64 // the highest when it was healed
 	from     time.Duration
 	probe    *acquire // an acquire of a key that is always free
-	replaces bool // a replacement was under way at the last look
+	replaces bool     // a replacement was under way at the last look
 	probes   int
 }
 

@@ -112,7 +112,11 @@ func (w *network) transmit(l *link, k *packet) {
 		*twin = *k
 		twin.body = body
 		w.s.cover[CoverDuplicated]++
-		w.s.queue.push(event{at: at + o.latency + time.Duration(draw>>15)%(100*time.Millisecond), packet: twin})
+		again := time.Duration(draw>>15) % (100 * time.Millisecond)
+		if draw>>60 == 0 {
+			again *= 80 // it comes in another reign
+		}
+		w.s.queue.push(event{at: at + o.latency + again, packet: twin})
 	}
 	w.s.queue.push(event{at: at, packet: k})
 }

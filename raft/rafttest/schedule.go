@@ -104,7 +104,7 @@ func (w who) String() string {
 type op uint8
 
 const (
-	opCrash         op = iota // n&1: the kernel says nothing to the peers; n&2: what it sent last is lost; span: until the restart
+	opCrash         op = iota // n&1: the kernel says nothing to the peers; n&2: what it sent last is lost; n&4: the marker, too; span: until the restart
 	opPause                   // stopped, its memory kept
 	opSlowClock               // n: parts per million
 	opIsolate                 // nothing in or out

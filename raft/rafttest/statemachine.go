@@ -73,6 +73,7 @@ func (r *restore) Install() error {
 	}
 	if remaining > 0 {
 		p.recoverUntil = p.local() + remaining
+		p.refuse()
 	}
 	return nil
 }
