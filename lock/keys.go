@@ -48,7 +48,8 @@ func (m *Manager) Keys(now Time, dst []KeyInfo, q *KeysQuery) (keys []KeyInfo, n
 			continue
 		}
 		end := m.leaseEnd(id, r, now)
-		if now.Mono-(end-int64(r.leaseMillis)*nanosPerMilli) < q.HeldMillis*nanosPerMilli {
+		heldFor := now.Mono - (end - int64(r.leaseMillis)*nanosPerMilli)
+		if q.HeldMillis > 0 && heldFor < q.HeldMillis*nanosPerMilli {
 			continue
 		}
 		dst = append(dst, m.keyInfo(r, end))

@@ -157,7 +157,7 @@ func (m *Manager) NextDeadline() int64 {
 	if m.leading && m.leases.late != 0 {
 		next = m.retryAt
 	}
-	if m.trimming {
+	if m.trimming || m.table.ids.empty > keepEmpty || m.waiterIDs.empty > keepEmpty {
 		next = min(next, m.trimAt)
 	}
 	if t, ok := m.leases.next(); ok {

@@ -342,7 +342,7 @@ func (r *modelRun) compare(ordered bool) {
 	if len(r.model.commands) > 0 {
 		r.t.Fatalf("proposed %s", commandLine(&r.model.commands[0]))
 	}
-	keys, _ := r.m.Keys(r.now, nil, &KeysQuery{HeldMillis: -1 << 40})
+	keys, _ := r.m.Keys(r.now, nil, &KeysQuery{})
 	var lines []string
 	for _, k := range keys {
 		s := Session(0)

@@ -37,7 +37,7 @@ func snapshotOf(f *fixture, budget int, change func()) (b []byte) {
 func locks(m *Manager) (list []string) {
 	var keys []KeyInfo
 	for next := uint32(0); ; {
-		keys, next = m.Keys(Time{}, keys, &KeysQuery{After: next, HeldMillis: -1 << 40})
+		keys, next = m.Keys(Time{}, keys, &KeysQuery{After: next})
 		if next == 0 {
 			break
 		}
