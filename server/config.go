@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"ticketing.internal/auth"
 )
 
 // Config is what a server is started with. Each field belongs to the variable that its comment names; DefaultConfig gives the
@@ -73,6 +75,17 @@ type ClusterConfig struct {
 	LogMemory       int64         // TICKETING_LOG_MEMORY: bytes
 
 	secretFile, bootstrapFile, joinFile string
+
+	given []string // names of the variables of a cluster that the environment had, also with their defaults
+}
+
+// secrets derives the keys of the cluster secret.
+func (k *ClusterConfig) secrets() (*auth.ClusterSecrets, error) {
+	list := make([][]byte, len(k.Secrets))
+	for i, s := range k.Secrets {
+		list[i] = []byte(s)
+	}
+	return auth.NewClusterSecrets(list...)
 }
 
 // DefaultConfig is the configuration of an empty environment: a standalone server on loopback.
@@ -169,14 +182,15 @@ const (
 )
 
 // ExitCode is the exit code of a server that ended with err: 0 for nil, 78 where a restart will not help (configuration, state
-// directory), else 1.
+// directory, a node's identity), else 1.
 func ExitCode(err error) int {
 	var configuration *ConfigError
 	var state *stateError
+	var node *nodeError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &configuration), errors.As(err, &state) && state.lasting:
+	case errors.As(err, &configuration), errors.As(err, &state) && state.lasting, errors.As(err, &node):
 		return exitConfig
 	}
 	return exitFailed

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net"
+	"slices"
 
 	"ticketing.internal/tlsconf"
 )
@@ -30,6 +31,9 @@ func (c *Config) checkAll(problems *ConfigError) {
 	c.checkSecrets(problems)
 	c.checkTLS(problems)
 	c.Cluster.check(problems)
+	if len(c.nodeVariables()) > 0 {
+		c.checkNode(problems)
+	}
 }
 
 // maxAdvertise is what the protocol has room for, in bytes.
@@ -82,11 +86,18 @@ func (c *Config) checkTLS(problems *ConfigError) {
 
 // checkCertificates reads what checkTLS knows by name only. The server reads it again when it starts.
 func (c *Config) checkCertificates(problems *ConfigError) {
-	if c.TLSCert == "" || c.TLSKey == "" {
+	checkPair(problems, "TICKETING_TLS_CERT=%q, TICKETING_TLS_KEY=%q, TICKETING_TLS_CLIENT_CA=%q: %v", c.TLSCert, c.TLSKey, c.TLSClientCA)
+	checkPair(problems, "TICKETING_PEER_TLS_CERT=%q, TICKETING_PEER_TLS_KEY=%q, TICKETING_PEER_TLS_CA=%q: %v",
+		c.Cluster.TLSCert, c.Cluster.TLSKey, c.Cluster.TLSCA)
+}
+
+// checkPair reads one port's certificate. says has a place for each file and one for the problem.
+func checkPair(problems *ConfigError, says, cert, key, ca string) {
+	if cert == "" || key == "" {
 		return
 	}
-	if _, err := tlsconf.NewServer(tlsconf.ServerFiles{Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA}); err != nil {
-		problems.add("TICKETING_TLS_CERT=%q, TICKETING_TLS_KEY=%q, TICKETING_TLS_CLIENT_CA=%q: %v", c.TLSCert, c.TLSKey, c.TLSClientCA, err)
+	if _, err := tlsconf.NewServer(tlsconf.ServerFiles{Cert: cert, Key: key, ClientCA: ca}); err != nil {
+		problems.add(says, cert, key, ca, err)
 	}
 }
 
@@ -95,13 +106,41 @@ func (k *ClusterConfig) check(problems *ConfigError) {
 		problems.add("TICKETING_HEARTBEAT=%q and TICKETING_ELECTION_TIMEOUT=%q: a heartbeat of at most a third of the timeout is allowed",
 			k.Heartbeat, k.ElectionTimeout)
 	}
-	tls := (k.TLSCert != "") == (k.TLSKey != "") && (k.TLSKey != "") == (k.TLSCA != "")
-	if !tls {
+	if (k.TLSCert == "") != (k.TLSKey == "") || (k.TLSKey == "") != (k.TLSCA == "") {
 		problems.add("TICKETING_PEER_TLS_CERT=%q, TICKETING_PEER_TLS_KEY=%q and TICKETING_PEER_TLS_CA=%q: all or none are allowed",
 			k.TLSCert, k.TLSKey, k.TLSCA)
 	}
-	if k.Bootstrap != "" && k.Join != "" {
-		problems.add("TICKETING_BOOTSTRAP and TICKETING_JOIN: one of them is allowed")
+}
+
+// checkNode reports what a node of a cluster needs beyond that. Whether its credential and its state directory say how it begins is
+// known at the start only.
+func (c *Config) checkNode(problems *ConfigError) {
+	k := &c.Cluster
+	misread := func(name string) bool { return slices.Contains(k.given, name) } // what was given and is not there was reported
+	if c.StateDir == "" {
+		problems.add("TICKETING_STATE_DIR: required in a cluster: a directory on a disk that outlives the process and the machine's reboot")
+		if names := c.nodeVariables(); !slices.Contains(names, "TICKETING_BOOTSTRAP") && !slices.Contains(names, "TICKETING_JOIN") {
+			problems.add("%s", startChoices(names))
+		}
+	}
+	if k.PeerListen == "" && !misread("TICKETING_PEER_LISTEN") {
+		problems.add("TICKETING_PEER_LISTEN: required in a cluster: host:port, such as :5325")
+	} else if _, port, err := splitAddress(k.PeerListen); err == nil && port != 0 {
+		for _, other := range []struct{ name, address string }{{"TICKETING_LISTEN", c.Listen}, {"TICKETING_ADMIN_LISTEN", c.AdminListen}} {
+			if k.PeerListen == other.address {
+				problems.add("TICKETING_PEER_LISTEN=%q and %s=%q: two different addresses are allowed", k.PeerListen, other.name, other.address)
+			}
+		}
+	}
+	if len(k.Secrets) == 0 && !misread("TICKETING_CLUSTER_SECRET") {
+		problems.add("TICKETING_CLUSTER_SECRET: required in a cluster: a secret of at least %d bytes, the same on each node "+
+			"(ticketing gen-token makes one)", minSecret)
+	}
+	if slices.ContainsFunc(k.Secrets, func(s Secret) bool { return slices.Contains(c.Tokens, s) }) {
+		problems.add("TICKETING_CLUSTER_SECRET and TICKETING_TOKEN: two different secrets are allowed: whoever may take locks may not lead the cluster")
+	}
+	if host, _, err := splitAddress(c.Listen); err == nil && isWildcard(host) && c.Advertise == "" {
+		problems.add("TICKETING_ADVERTISE: required in a cluster with TICKETING_LISTEN=%q: the host:port at which clients reach this node", c.Listen)
 	}
 }
 
@@ -115,6 +154,10 @@ func (c *Config) Warnings() (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s=%s is plaintext and reached from outside: what passes can be read and altered on the path; "+
 				"set TICKETING_TLS_CERT and TICKETING_TLS_KEY", port.name, port.address))
 		}
+	}
+	if c.Cluster.TLSCert == "" && exposed(c.Cluster.PeerListen) {
+		lines = append(lines, fmt.Sprintf("TICKETING_PEER_LISTEN=%s is plaintext and reached from outside: what the nodes tell each other can be read and "+
+			"altered on the path; set TICKETING_PEER_TLS_CERT, TICKETING_PEER_TLS_KEY and TICKETING_PEER_TLS_CA", c.Cluster.PeerListen))
 	}
 	if exposed(c.Listen) && c.Legacy {
 		lines = append(lines, "v0, the line protocol, is reached from outside: its clients cannot tell this server from another, and even "+

@@ -14,9 +14,9 @@ func (c *Config) Describe(w io.Writer) {
 		defaults.Advertise = effective.Advertise
 	}
 	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	usual := defaults.variables()
+	usual, node := defaults.variables(), len(c.nodeVariables()) > 0
 	for i, v := range effective.variables() {
-		if v.cluster {
+		if v.cluster && !node {
 			continue
 		}
 		text, note := v.value.String(), ""
@@ -43,6 +43,8 @@ const (
 	waiterBytes        = 88
 	connectionBytes    = 1 << 10
 	tlsConnectionBytes = 64 << 10
+	retainedLogBytes   = 64 << 20 // while a snapshot is on its way (cluster.md, Raft)
+	snapshotLockBytes  = 208      // 161 with the longest key, and the room that a growing buffer leaves
 )
 
 // describeMemory writes what each limit can cost when it is reached, and the sum.
@@ -51,16 +53,22 @@ func (c *Config) describeMemory(w io.Writer) {
 	if c.TLSCert != "" {
 		perConnection, kind = tlsConnectionBytes, "TLS connections"
 	}
-	items := []struct {
+	type item struct {
 		what  string
 		count int64
 		each  int64
-	}{
+	}
+	items := []item{
 		{"the process itself", 1, processBytes},
 		{"held keys", int64(c.MaxKeys), keyBytes},
 		{"waiters", int64(c.MaxWaiters), waiterBytes},
 		{kind, int64(c.MaxConnections), perConnection},
 		{"bytes of unsent replies", c.MaxBuffered, 1},
+	}
+	if len(c.nodeVariables()) > 0 {
+		items = append(items,
+			item{"bytes of the Raft log", max(c.Cluster.LogMemory, retainedLogBytes), 1},
+			item{"locks in a snapshot", int64(c.MaxKeys), snapshotLockBytes})
 	}
 	fmt.Fprintln(w, "memory at worst, with every limit reached:")
 	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

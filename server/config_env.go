@@ -17,7 +17,18 @@ func ConfigFromEnv(environ []string) (Config, error) {
 	problems := &ConfigError{}
 	errors.As(err, &problems)
 	c.checkCertificates(problems)
+	c.refuseCluster(problems)
 	return c, problems.orNil()
+}
+
+// clusterServed says that a Server can be a node of a cluster.
+const clusterServed = false
+
+// refuseCluster refuses what no Server could do.
+func (c *Config) refuseCluster(problems *ConfigError) {
+	if names := c.nodeVariables(); !clusterServed && len(names) > 0 {
+		problems.add("%s: cluster mode is not in this version; a standalone server has none of them", strings.Join(names, ", "))
+	}
 }
 
 func configFromEnv(environ []string, read fileReader) (Config, error) {
@@ -25,11 +36,10 @@ func configFromEnv(environ []string, read fileReader) (Config, error) {
 	problems := &ConfigError{}
 	env := environment(environ)
 	known := clientVariables()
-	var ofCluster []string
 	for _, v := range c.variables() {
 		given := c.readVariable(v, env, read, problems)
 		if v.cluster && given {
-			ofCluster = append(ofCluster, v.name)
+			c.Cluster.given = append(c.Cluster.given, v.name)
 		}
 		known = append(known, v.name)
 		if _, ok := v.value.(secretValue); ok {
@@ -43,9 +53,6 @@ func configFromEnv(environ []string, read fileReader) (Config, error) {
 	}
 	c.readServiceManager(env)
 	c.checkAll(problems)
-	if len(ofCluster) > 0 {
-		problems.add("%s: cluster mode is not in this version; a standalone server has none of them", strings.Join(ofCluster, ", "))
-	}
 	return c, problems.orNil()
 }
 

@@ -180,7 +180,8 @@ func (c *Config) reloadSecrets(read fileReader) error {
 	problems := &ConfigError{}
 	for _, v := range fresh.variables() {
 		s, ok := v.value.(secretValue)
-		if !ok || *s.file == "" {
+		// A credential counts at the start alone, and its file may well be gone.
+		if !ok || *s.file == "" || s.prefix != "" {
 			continue
 		}
 		if err := s.load(*s.file, read); err != nil {

@@ -10,7 +10,7 @@ import (
 type variable struct {
 	name    string
 	value   value
-	cluster bool // given, it makes the server a node of a cluster
+	cluster bool // given, it makes the server a node of a cluster, even with its default
 }
 
 // minSecret is the shortest secret, in bytes, that may be met outside of loopback.
@@ -60,6 +60,18 @@ func (c *Config) variables() []variable {
 		{name: "TICKETING_LOG_LEVEL", value: wordValue{&c.LogLevel, []string{"debug", "info", "warn", "error"}}},
 		{name: "TICKETING_LOG_FORMAT", value: wordValue{&c.LogFormat, []string{"text", "json"}}},
 	}
+}
+
+// nodeVariables are the names of those that make this a node of a cluster: what the environment had, and what is not its default.
+func (c *Config) nodeVariables() (names []string) {
+	defaults := DefaultConfig()
+	usual := defaults.variables()
+	for i, v := range c.variables() {
+		if v.cluster && (slices.Contains(c.Cluster.given, v.name) || v.value.String() != usual[i].value.String()) {
+			names = append(names, v.name)
+		}
+	}
+	return names
 }
 
 // clientVariables are read by the client commands; one environment can serve both. Those that the server reads too are not listed.
