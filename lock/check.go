@@ -253,6 +253,11 @@ func (c *checker) checkIDs(name string, a *ids) {
 				free++
 			}
 		}
+		taken := chunkLen - free
+		if i == 0 {
+			taken-- // 0 is no id
+		}
+		c.want(!ch.present || taken == int(ch.used), "%s: chunk %d: %d in use, %d taken", name, i, ch.used, taken)
 		room := a.room[i/wordBits]>>(i%wordBits)&1 != 0
 		c.want(room == (free > 0), "%s: chunk %d: %d free, room %v", name, i, free, room)
 		c.want(!room || i >= a.first, "%s: chunk %d has room before %d", name, i, a.first)
