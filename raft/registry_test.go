@@ -332,3 +332,22 @@ func TestCheckPeer(t *testing.T) {
 		}
 	}
 }
+
+// FuzzApply applies whatever a log could hold: no panic, and the registry keeps its invariants.
+func FuzzApply(f *testing.F) {
+	for _, c := range sampleControls() {
+		f.Add(AppendControl(nil, &c))
+	}
+	from := []func() *Registry{openRegistry, prepared, admitted, jointRegistry, finished}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := DecodeControl(data)
+		if err != nil {
+			return
+		}
+		for _, make := range from {
+			r := make()
+			r.apply(20, c, new(Faults))
+			checkRegistry(t, r)
+		}
+	})
+}
