@@ -151,6 +151,11 @@ func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) 
 		SysProcAttr: dieWithParent(),
 	}
 	cmd.SysProcAttr.Setpgid = true
+	for _, sig := range []os.Signal{syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH} {
+		if !signal.Ignored(sig) {
+			signal.Notify(r.signals, sig)
+		}
+	}
 	r.tty.hand(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return 0, withExit(exitNotExecutable, err)
@@ -194,11 +199,6 @@ func (r *lockedRun) watch(child *childWait) {
 			}
 		}
 	}()
-	for _, sig := range []os.Signal{syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH} {
-		if !signal.Ignored(sig) {
-			signal.Notify(r.signals, sig)
-		}
-	}
 	deadline := r.ticket.Context().Done()
 	look := time.NewTimer(0)
 	defer look.Stop()

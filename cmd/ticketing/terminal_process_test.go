@@ -71,6 +71,8 @@ func openConsole(t *testing.T, environ []string) *console {
 }
 
 // enter types a line.
+//
+// Commands here block in a builtin of sh: an sh that is just starting another program (vfork) does not notice a stop.
 func (c *console) enter(line string) { fmt.Fprintf(c.keys, "%s\n", line) }
 
 // press types one character, such as 3 for Control-C.
@@ -84,6 +86,7 @@ func (c *console) await(want string) string {
 	for {
 		select {
 		case line, ok := <-c.lines:
+			c.t.Logf("%q", line)
 			if strings.HasPrefix(line, want) {
 				return line
 			}
@@ -150,11 +153,12 @@ func TestLockIsAJobOfItsShell(t *testing.T) {
 	c.await("got more")
 
 	// Without a terminal on stdin the command is in the background, and Control-Z stops it all the same.
-	c.enter(lock + `sh -c 'echo ready; sleep 0.3; echo done' </dev/null`)
+	c.enter("mkfifo " + t.TempDir() + "/pipe && exec 9<>$_")
+	c.enter(lock + `sh -c 'echo ready; read line <&9; echo done' </dev/null`)
 	c.await("ready")
 	c.press(26)
 	c.await("[1]+  Stopped")
-	c.enter("fg >/dev/null")
+	c.enter("echo >&9; fg >/dev/null")
 	c.await("done")
 }
 
@@ -162,7 +166,7 @@ func TestStoppedLockEndsWithItsLease(t *testing.T) {
 	t.Parallel()
 	s := startTestServer(t)
 	c := openConsole(t, s.environ)
-	c.enter(`"$TEST_BINARY" lock --lease 1s k -- sh -c 'echo pid $$; sleep 100'`)
+	c.enter(`"$TEST_BINARY" lock --lease 1s k -- sh -c 'echo pid $$; read line'`)
 	var pid int
 	fmt.Sscanf(c.await("pid"), "pid %d", &pid)
 	c.press(26)
