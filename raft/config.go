@@ -23,13 +23,13 @@ type Config struct {
 	Heartbeat       time.Duration // 100 ms; at most a third of ElectionTimeout
 	ElectionTimeout time.Duration // 500 ms, the minimum; the maximum is twice it
 
-	LogBytes         int // bound of the in-memory log; 4 MiB, at least 64 KiB
-	RetainBytes      int // bound of the log while a snapshot is on its way; 64 MiB
-	MaxMessageBytes  int // entries or snapshot bytes in one message; 256 KiB, at most 960 KiB
-	WindowMessages   int // AppendEntries on their way to one member; 64
-	WindowBytes      int // the same in bytes; 4 MiB
-	MaxApplyBytes    int // entries handed out in one Ready; 1 MiB
-	MaxUnappliedSize int // proposals not applied yet, in bytes; LogBytes
+	LogBytes          int // bound of the in-memory log; 4 MiB, at least 64 KiB
+	RetainBytes       int // bound of the log while a snapshot is on its way; 64 MiB
+	MaxMessageBytes   int // entries or snapshot bytes in one message; 256 KiB, at most 960 KiB
+	WindowMessages    int // AppendEntries on their way to one member; 64
+	WindowBytes       int // the same in bytes; 4 MiB
+	MaxApplyBytes     int // entries handed out in one Ready; 1 MiB
+	MaxUnappliedBytes int // proposals not applied yet, in bytes; LogBytes
 
 	StateMachine StateMachine
 	// Rand draws election timeouts and nothing else.
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.WindowMessages, 64)
 	setDefault(&c.WindowBytes, 4<<20)
 	setDefault(&c.MaxApplyBytes, 1<<20)
-	setDefault(&c.MaxUnappliedSize, c.LogBytes)
+	setDefault(&c.MaxUnappliedBytes, c.LogBytes)
 	return c
 }
 
@@ -85,7 +85,7 @@ func (c Config) Validate() error {
 	require(c.WindowMessages > 0 && c.WindowBytes > 0, "raft: window of %d messages, %d bytes is not positive",
 		c.WindowMessages, c.WindowBytes)
 	require(c.MaxApplyBytes > 0, "raft: %d bytes to apply at once are not positive", c.MaxApplyBytes)
-	require(c.MaxUnappliedSize > 0, "raft: %d unapplied bytes are not positive", c.MaxUnappliedSize)
+	require(c.MaxUnappliedBytes > 0, "raft: %d unapplied bytes are not positive", c.MaxUnappliedBytes)
 	require(c.StateMachine != nil, "raft: no state machine")
 	require(c.Rand != nil, "raft: no random generator")
 	if c.Initial != nil {

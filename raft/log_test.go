@@ -177,7 +177,7 @@ func TestLogBound(t *testing.T) {
 }
 
 func TestProposalsAreBounded(t *testing.T) {
-	c := newTestCluster(t, 3, func(cfg *Config) { cfg.MaxUnappliedSize = 4096 })
+	c := newTestCluster(t, 3, func(cfg *Config) { cfg.MaxUnappliedBytes = 4096 })
 	l := c.procs[0]
 	c.elect(l)
 	c.drop = isolate(testMember(2), testMember(3))

@@ -134,7 +134,7 @@ func (n *Node) Propose(data []byte) error {
 		return ErrNotServing
 	case len(data) > MaxEntryBytes:
 		return ErrTooLarge
-	case n.unappliedBytes()+len(data)+entryOverhead > n.cfg.MaxUnappliedSize:
+	case n.unappliedBytes()+len(data)+entryOverhead > n.cfg.MaxUnappliedBytes:
 		return ErrOverloaded
 	}
 	if n.reign.transfer.active {
