@@ -40,3 +40,6 @@ func (c *clock) wall() time.Time { return time.Now() }
 
 // deadlineIn is d from now, as the deadlines of net.Conn want it.
 func deadlineIn(d time.Duration) time.Time { return time.Now().Add(d) }
+
+// untilDeadline is how long it is until a deadline of a context or a net.Conn.
+func untilDeadline(deadline time.Time) time.Duration { return time.Until(deadline) }

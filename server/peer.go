@@ -55,6 +55,7 @@ type peerIntroduction struct {
 	raft.Introduction // Sender is the other side, also of a connection that this node has dialled
 
 	role       wire.PeerRole
+	named      bool      // both sides have named both pairs, and none is unknown
 	seat       raft.Seat // as it says; 0: none yet
 	credential raft.CredentialID
 	clientAddr string
@@ -62,10 +63,8 @@ type peerIntroduction struct {
 	remote     netip.AddrPort
 }
 
-// bound reports whether both sides have named both pairs, which Raft needs.
-func (in *peerIntroduction) bound() bool {
-	return in.role == wire.PeerRolePeer && in.Sender.NodeID != 0 && in.Receiver.NodeID != 0
-}
+// bound reports whether the connection may carry Raft.
+func (in *peerIntroduction) bound() bool { return in.named }
 
 // peerRefusal is why a connection is refused.
 type peerRefusal struct {

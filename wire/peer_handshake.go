@@ -51,10 +51,10 @@ type PeerHello struct {
 	Version  uint16 // the highest that the sender speaks
 	Lowest   uint16 // the lowest that it accepts
 	Role     PeerRole
-	Nonce    [32]byte
 	Domain   [16]byte
 	Self     PeerPair // the sender
 	Expected PeerPair // whom it wants to talk to; zero: whoever is there
+	Nonce    [32]byte
 }
 
 // AppendPeerHello appends the body of h.
@@ -62,16 +62,16 @@ func AppendPeerHello(dst []byte, h *PeerHello) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, h.Version)
 	dst = binary.BigEndian.AppendUint16(dst, h.Lowest)
 	dst = append(dst, byte(h.Role))
-	dst = append(dst, h.Nonce[:]...)
 	dst = append(dst, h.Domain[:]...)
-	return appendPair(appendPair(dst, h.Self), h.Expected)
+	dst = appendPair(appendPair(dst, h.Self), h.Expected)
+	return append(dst, h.Nonce[:]...)
 }
 
 // DecodePeerHello decodes all of b into h. The error is PeerMalformed.
 func DecodePeerHello(b []byte, h *PeerHello) error {
 	s := cryptobyte.String(b)
-	if !s.ReadUint16(&h.Version) || !s.ReadUint16(&h.Lowest) || !s.ReadUint8((*uint8)(&h.Role)) || !s.CopyBytes(h.Nonce[:]) ||
-		!s.CopyBytes(h.Domain[:]) || !readPair(&s, &h.Self) || !readPair(&s, &h.Expected) || !s.Empty() {
+	if !s.ReadUint16(&h.Version) || !s.ReadUint16(&h.Lowest) || !s.ReadUint8((*uint8)(&h.Role)) || !s.CopyBytes(h.Domain[:]) ||
+		!readPair(&s, &h.Self) || !readPair(&s, &h.Expected) || !s.CopyBytes(h.Nonce[:]) || !s.Empty() {
 		return PeerMalformed
 	}
 	if !h.Role.known() || h.Lowest > h.Version {
