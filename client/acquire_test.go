@@ -421,7 +421,10 @@ func TestStrayReplies(t *testing.T) {
 		}
 		// The ticket is not touched by any of it.
 		release := w.release(w.Context(), ticket)
-		r.released(r.release("k", 5))
+		q = r.release("k", 5)
+		r.released(wire.Request{Owner: q.Owner, Token: 99})
+		release.pending()
+		r.released(q)
 		release.succeeds()
 	})
 }

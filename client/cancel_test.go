@@ -38,6 +38,20 @@ func TestCancelWhileParked(t *testing.T) {
 	})
 }
 
+func TestCancelWhileNobodyServes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		b := w.open("down:2")
+		ctx, cancel := context.WithCancel(w.Context())
+		call := w.start(func() (*Ticket, error) { return b.Acquire(ctx, "k", time.Hour, time.Second) })
+		cancel()
+		call.fails(context.Canceled)
+		w.pass(sweepInterval)
+		if s := b.Stats(); s.Waiting != 0 {
+			w.Errorf("%d still wait", s.Waiting)
+		}
+	})
+}
+
 // Behind a writer that is stuck nothing of the request was handed over: the error is definite, and the request is
 // never sent.
 func TestCancelInQueueOfStuckWriter(t *testing.T) {
@@ -63,6 +77,31 @@ func TestCancelInQueueOfStuckWriter(t *testing.T) {
 		if s := b.Stats(); s.Waiting != 0 || s.Lost != 0 || s.Unmatched != 0 {
 			w.Errorf("stats %+v", s)
 		}
+	})
+}
+
+// What was queued behind it and cancelled is gone with the connection; what was not goes elsewhere, in its order.
+func TestStuckConnectionEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		b, r := w.one()
+		r.choke(0)
+		ctx, cancel := context.WithCancel(w.Context())
+		for i := range 50 {
+			w.acquire(w.Context(), fmt.Sprint(i))
+			w.acquire(ctx, "cancelled")
+		}
+		cancel()
+		w.change(r.host, func() { r.host.role = wire.RoleNotLeader })
+		r.hangUp()
+		if s := b.Stats(); s.Waiting != 50 || s.Lost != 0 {
+			w.Errorf("stats %+v", s)
+		}
+		r = w.next(r.host)
+		r.moved("a:1", 1)
+		for i := range 50 {
+			r.acquire(fmt.Sprint(i))
+		}
+		r.silent()
 	})
 }
 

@@ -146,6 +146,7 @@ func (b *Broker) assign(r *release, now time.Duration) *session {
 	b.detach(r)
 	s := b.route(false, now)
 	if s == nil {
+		r.retryAt = now // as soon as there is one
 		return nil
 	}
 	s.releasing++

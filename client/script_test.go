@@ -361,6 +361,10 @@ func welcome(conn net.Conn, in *inbox, h *host, binding []byte) error {
 	if err != nil {
 		return err
 	}
+	if _, ok := auth.NewTokens([]byte(testToken)).MatchClient(hello.Proof[:], nonce, hello.Nonce[:], binding, hello.Name); !ok {
+		conn.Write(wire.AppendReply(nil, &wire.Reply{Op: wire.OpError, Code: uint16(wire.AuthFailed)}))
+		return errors.New("the client's proof is wrong")
+	}
 	w := wire.Welcome{Role: h.role, InFlight: h.limit, Domain: h.domain, Leader: []byte(h.leader)}
 	w.Proof = auth.ServerProof([]byte(h.token), hello.Nonce[:], nonce, binding)
 	_, err = conn.Write(wire.AppendWelcome(nil, &w))
