@@ -311,3 +311,64 @@ func TestUncommittedEntriesStayWithVoters(t *testing.T) {
 		}
 	}
 }
+
+func TestPredecessorThatLeadsWhileJointHandsOver(t *testing.T) {
+	_, p := lone(t)
+	old := p.confs.current().conf.Voters
+	joint := Control{Kind: ControlJoint, Configuration: Configuration{Voters: old, Next: replaced(old, p.self, testMember(4))}}
+	p.registry.Open, p.registry.Bootstrapped, p.registry.Issued = true, true, 4
+	p.registry.Replacement = &Replacement{Seat: 1, Predecessor: p.self, Newcomer: testMember(4), PeerAddr: "n4:1"}
+	p.registry.insert(MemberInfo{Member: testMember(4), Seat: 1, Learner: true, PeerAddr: "n4:1"})
+	p.term = 1
+	p.appendEntry(1, EntryControl, AppendControl(nil, &joint))
+	p.campaign(0)
+	p.step(2, Message{Kind: MsgRequestVoteReply, Term: p.term})
+	if p.role == RoleLeader {
+		t.Fatal("elected without a majority of the new half")
+	}
+	p.step(3, Message{Kind: MsgRequestVoteReply, Term: p.term})
+	last := p.log.last
+	p.acknowledge(3, last-1)
+	sent := append(p.acknowledge(2, last), p.acknowledge(3, last)...)
+	p.Tick(testWall)
+	sent = append(sent, p.take()...)
+	if p.log.last != last {
+		t.Fatal("a leader appended a configuration without itself")
+	}
+	for _, m := range sent {
+		if m.Kind == MsgTimeoutNow && m.To != testMember(1) && joint.Configuration.IsVoter(m.To) {
+			return
+		}
+	}
+	t.Errorf("it does not hand over: %+v", sent)
+}
+
+// TestNewcomerIsSentTheJointEntryWithWhatIsUncommittedBefore: a newcomer is a voter in its own configuration only with
+// the joint entry, so that no message may end between the commit index and that entry.
+func TestNewcomerIsSentTheJointEntryWithWhatIsUncommittedBefore(t *testing.T) {
+	for _, test := range []struct {
+		before int // entries of 20 KiB, uncommitted
+		want   int // entries in the first message
+	}{{3, 5}, {30, 0}} {
+		_, p := lone(t)
+		old := p.confs.current().conf.Voters
+		joint := Control{Kind: ControlJoint, Configuration: Configuration{Voters: old, Next: replaced(old, testMember(2), testMember(4))}}
+		p.term = 1
+		for range test.before {
+			p.appendEntry(1, EntryCommand, make([]byte, 20<<10))
+		}
+		p.appendEntry(1, EntryControl, AppendControl(nil, &joint))
+		p.campaign(0)
+		p.step(3, Message{Kind: MsgRequestVoteReply, Term: p.term})
+		sent := p.step(4, Message{Kind: MsgAppendEntriesReply, Term: p.term, Reject: true, Index: uint64(test.before) + 1})
+		got := 0
+		for _, m := range sent {
+			if m.To == testMember(4) {
+				got += len(m.Entries)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%d entries before the joint one: sent %d, expected %d", test.before, got, test.want)
+		}
+	}
+}
