@@ -116,7 +116,7 @@ func runBench(p *process, o *benchOptions) error {
 	var server *child
 	addrs := o.addrs
 	if o.server == "self" {
-		if server, err = startServer(p, b.serverCPUs); err != nil {
+		if server, err = startServer(p, b.serverCPUs, b.room()...); err != nil {
 			return err
 		}
 		defer server.stop()
@@ -129,6 +129,18 @@ func runBench(p *process, o *benchOptions) error {
 		return b.reportIdle(b.idleConnections(ctx, addrs, server, o.idle, o.duration))
 	}
 	return b.runCycles(ctx, addrs, server)
+}
+
+// room makes place in a server of bench's own for what is asked of it and the probe, unless the environment says how much it
+// has.
+func (b *bench) room() []string {
+	var variables []string
+	for name, n := range map[string]int{"TICKETING_MAX_KEYS": b.options.hold, "TICKETING_MAX_CONNECTIONS": b.options.idle} {
+		if n > 0 && b.variable(name) == "" {
+			variables = append(variables, fmt.Sprintf("%s=%d", name, n+100))
+		}
+	}
+	return variables
 }
 
 // runCycles measures the server, and what it is compared with.

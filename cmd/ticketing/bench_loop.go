@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -28,6 +29,8 @@ type measured struct {
 	before  usage
 	after   usage
 }
+
+var errConnectionEnded = errors.New("the server ended a connection")
 
 // drainTime is how long a loop waits at its end for what is in flight, so that no key stays held.
 const drainTime = 5 * time.Second

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -77,7 +78,7 @@ func (m *meter) drive(ctx context.Context, conns []*loopConn, p phases, progress
 			for more {
 				n, err := c.conn.Read(buffer)
 				if err != nil {
-					finish(withExit(exitUnreachable, err))
+					finish(withExit(exitUnreachable, errors.Join(errConnectionEnded, err)))
 					return
 				}
 				more = step(c, func(now int64) error { return c.receive(buffer[:n], now) })

@@ -74,7 +74,7 @@ func (b *bench) startRedis() (*child, error) {
 	fmt.Fprintf(conn, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(redisRelease), redisRelease)
 	if n, err := conn.Read(answer); err != nil || answer[0] != '$' {
 		c.stop()
-		return nil, withExit(exitNegative, fmt.Errorf("Redis does not take the script: %q %v", answer[:n], err))
+		return nil, withExit(exitNegative, fmt.Errorf("loading the script into Redis: %q %v", answer[:n], err))
 	}
 	return c, nil
 }
@@ -154,7 +154,7 @@ func (c *redisConn) receive(in []byte, now int64) error {
 
 func (c *redisConn) reply(line []byte, now int64) error {
 	if c.count == 0 {
-		return fmt.Errorf("Redis sends %q unasked", line)
+		return fmt.Errorf("unasked reply %q of Redis", line)
 	}
 	i := c.queue[c.head]
 	c.head = (c.head + 1) % len(c.queue)
@@ -175,7 +175,7 @@ func (c *redisConn) reply(line []byte, now int64) error {
 	case answer == ":0" && s.releasing:
 		c.meter.count.notHeld++
 	default:
-		return fmt.Errorf("Redis answers %q (releasing: %v)", line, s.releasing)
+		return fmt.Errorf("reply %q of Redis does not answer the request (releasing: %v)", line, s.releasing)
 	}
 	s.releasing = false
 	if c.meter.stopping {

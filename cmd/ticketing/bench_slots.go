@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -265,5 +264,3 @@ func (c *loadConn) missing() int {
 	}
 	return wire.HeaderSize + int(c.rest[1]) - len(c.rest)
 }
-
-var errConnectionEnded = errors.New("the server ended a connection")

@@ -293,7 +293,7 @@ func (s *suite) held(ctx context.Context) error {
 		s.add("longest request of a probe while all of them expire", "at most 50 ms", r.Expiring.Longest <= budgetStallMillis, 0, command,
 			"%.1f ms (before: %.1f ms)", r.Expiring.Longest, r.Quiet.Longest)
 		return nil
-	}, "TICKETING_MAX_KEYS=1100000")
+	}, fmt.Sprintf("TICKETING_MAX_KEYS=%d", n+100))
 }
 
 func (s *suite) binary(context.Context) error {
