@@ -103,9 +103,12 @@ func (n *Node) commitTo(index uint64) {
 // ReportConnectionLoss is the hint that a connection from m has ended (not: was replaced by a newer one of the same
 // pair). The driver gives it once per connection. A follower of m forgets its stickiness for exactly that leader and
 // asks for pre-votes after a delay by rank, so that the survivors of a dead leader do not split their votes. It is a
-// hint and proves nothing.
+// hint and proves nothing. A leader does not take m for alive until it is heard again.
 func (n *Node) ReportConnectionLoss(m Member) {
 	n.mustBeOpen()
+	if p := n.peer(m); p != nil {
+		p.heard = false
+	}
 	if n.role != RoleFollower || n.leader != m || m.IsZero() || n.hinted {
 		return
 	}

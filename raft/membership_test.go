@@ -256,8 +256,12 @@ func TestMayStop(t *testing.T) {
 		}
 	}
 	c.procs[2].down = true
-	c.tick(60)
+	l.ReportConnectionLoss(testMember(3))
 	var refusal StopRefusal
+	if err := l.MayStop(testMember(2)); !errors.As(err, &refusal) {
+		t.Errorf("right after the connection of 3 ended: %v", err)
+	}
+	c.tick(60)
 	if err := l.MayStop(testMember(2)); !errors.As(err, &refusal) || refusal.Member != testMember(3) {
 		t.Errorf("while 3 is down: %v", err)
 	}

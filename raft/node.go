@@ -248,7 +248,7 @@ type Status struct {
 type PeerStatus struct {
 	Member     Member
 	Match      uint64
-	Heard      bool // it has acknowledged something in this reign
+	Heard      bool // it has acknowledged something in this reign, and since its connection ended last
 	HeardTicks uint64
 	Snapshot   bool // it needs one, or is being sent one
 }

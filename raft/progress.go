@@ -17,7 +17,7 @@ type progress struct {
 	match  uint64 // the last index known to be equal; never falls
 	next   uint64 // the next index to send; above match
 
-	heard   bool   // it has acknowledged something in this reign
+	heard   bool   // it has acknowledged something in this reign, and since its connection ended last
 	ackedAt uint64 // tick of its last acknowledgement, or when the leader first knew of it
 
 	probed       bool // stateProbe: a message is on its way
