@@ -17,26 +17,18 @@ type alone struct {
 	self   shard        // for batches of its own
 }
 
-// openAlone reads what the former life of the server has left, if there is a state directory.
-func openAlone(cfg *Config, c *clock) (*alone, error) {
-	a := &alone{self: shard{wake: func() {}}}
+// openAlone reads what the former life of the server has left in file, which is nil without a state directory.
+func openAlone(cfg *Config, c *clock, file *stateFile) (*alone, error) {
+	a := &alone{file: file, self: shard{wake: func() {}}}
 	var store stateStore
-	if cfg.StateDir != "" {
-		var err error
-		if a.file, err = openStateFile(cfg.StateDir); err != nil {
-			return nil, err
-		}
-		store = a.file
+	if file != nil {
+		store = file
 	}
 	boot, err := readBootID()
 	if err == nil {
 		a.gate, err = openGate(store, c.now(), boot, cfg.TokenFloor)
 	}
-	if err != nil {
-		a.release()
-		return nil, err
-	}
-	return a, nil
+	return a, err
 }
 
 // decide is authority.
@@ -51,6 +43,9 @@ func (a *alone) vouch(first, now int64) error { return a.settle(first, now) }
 
 // deadline is authority. It needs none of its own: an idle loop comes round often enough for a write that is to be tried again.
 func (a *alone) deadline() int64 { return never }
+
+// describe is authority.
+func (a *alone) describe(s *Status) { s.Mode, s.Role = "standalone", "standalone" }
 
 // left is authority.
 func (a *alone) left() {}

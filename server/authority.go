@@ -22,6 +22,8 @@ type authority interface {
 	deadline() int64
 	// unready says why acquires are refused at now (mono ns), "" if they are not.
 	unready(now int64) string
+	// describe fills in what /status says of the mode, and of what belongs to it.
+	describe(s *Status)
 
 	// Called without the engine's lock.
 

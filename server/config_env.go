@@ -22,7 +22,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 }
 
 // clusterServed says that a Server can be a node of a cluster.
-const clusterServed = false
+const clusterServed = true
 
 // refuseCluster refuses what no Server could do.
 func (c *Config) refuseCluster(problems *ConfigError) {

@@ -118,6 +118,10 @@ func (v *events) acceptFailed(err error) {
 	v.write(slog.LevelError, "accepting a connection failed: trying again", slog.String("why", err.Error()))
 }
 
+func (v *events) notAdmitted(addr, why string) {
+	v.write(slog.LevelWarn, "not admitted yet: trying again", slog.String("asked", addr), slog.String("why", why))
+}
+
 // readiness: acquires are refused from now on, because of why, or served again.
 func (v *events) readiness(why string) {
 	if why == "" {

@@ -28,16 +28,23 @@ func (o observer) ready() (whyNot string) {
 
 // status describes the server.
 func (o observer) status() Status {
-	s, e := o.s, o.s.engine
-	connections, _, _ := s.admission.load()
+	e := o.s.engine
 	whyNot := o.ready()
 	e.mu.Lock()
-	stats := *e.manager.Stats()
+	defer e.mu.Unlock()
+	st := o.s.describe()
+	st.Ready, st.WhyNotReady = whyNot == "", whyNot
+	return st
+}
+
+// describe is what /status says, but for readiness. Called under the engine's lock.
+func (s *Server) describe() Status {
+	e := s.engine
+	connections, _, _ := s.admission.load()
+	stats := e.manager.Stats()
 	hash := fmt.Sprintf("%016x", e.manager.StateHash())
-	e.mu.Unlock()
-	return Status{
-		Version: s.cfg.Version, Mode: "standalone", Role: "standalone", Ready: whyNot == "", WhyNotReady: whyNot,
-		Domain: hex.EncodeToString(e.welcomer.domain[:]), StateHash: &hash,
+	st := Status{
+		Version: s.cfg.Version, Domain: hex.EncodeToString(e.welcomer.domain[:]), StateHash: &hash,
 		HeldKeys: stats.Held, Waiters: stats.Waiters, Connections: connections, Token: stats.LastToken,
 		UptimeSeconds: (s.clock.mono() - s.startedAt) / int64(time.Second),
 		Limits: StatusLimits{
@@ -45,6 +52,8 @@ func (o observer) status() Status {
 			WaitersPerKey: s.cfg.MaxWaitersPerKey, InFlight: s.cfg.MaxInFlight, BufferedBytes: s.cfg.MaxBuffered,
 		},
 	}
+	e.authority.describe(&st)
+	return st
 }
 
 // keys fills k.

@@ -12,10 +12,9 @@ import (
 // replica is the authority of a node of a cluster: a command takes effect once a majority of the members has recorded it. It
 // drives one raft.Node inside the engine's batches. Everything here is called under the engine's lock unless it says otherwise.
 type replica struct {
-	engine  *engine
-	manager *lock.Manager
-	peers   peerSender
-	node    *raft.Node // nil until this process takes part in Raft
+	engine *engine
+	peers  peerSender
+	node   *raft.Node // nil until this process takes part in Raft
 
 	state     raft.State // as of the last drain
 	tickAt    int64      // mono ns of the node's next tick
@@ -23,8 +22,12 @@ type replica struct {
 	undecided undecided
 	controls  []awaitedControl // requests whose entries are not applied yet
 	scratch   []byte           // an encoded command
+	message   raft.Message     // a decoded one
 
-	waiting string // what a node that does not take part in Raft yet waits for
+	waiting   string                                 // what a node that does not take part in Raft yet waits for
+	follow    func(now lock.Time, c *raft.Committed) // told of each Control entry that took effect
+	changed   func()                                 // told of each change of state
+	installed func()                                 // told of each snapshot that took effect
 }
 
 // undecided keeps track of the proposals of this node whose fate the log has not told yet, and of a step-down that leaves some.
@@ -37,10 +40,8 @@ type undecided struct {
 
 // peerSender is what the replica needs of the transport between nodes.
 type peerSender interface {
-	// send queues m for m.To. It never blocks: a full queue drops it, which Raft repairs.
+	// send queues m for m.To. It never blocks: without a connection, or room, m is dropped, which Raft repairs.
 	send(m *raft.Message)
-	// setMembers says whom to be connected to.
-	setMembers(members []raft.MemberInfo)
 	// flush starts to write what was queued. It is called without the engine's lock.
 	flush()
 }
@@ -77,8 +78,8 @@ func (r *replica) whereElse() wire.Busy {
 	return wire.BusyNoLeader
 }
 
-// received steps the messages that a member's connection has brought in one read. Called inside a batch.
-func (r *replica) received(now lock.Time, m *raft.Message) {
+// step takes a message from another member. Called inside a batch.
+func (r *replica) step(now lock.Time, m *raft.Message) {
 	if r.node == nil {
 		return
 	}
@@ -123,12 +124,13 @@ func (r *replica) drain(now lock.Time) {
 			r.peers.send(&rd.Messages[i])
 		}
 		if rd.Installed != nil {
-			r.settle(rd.Installed.Unknown, func() { r.manager.Unknown(now) })
+			r.installed()
+			r.settle(rd.Installed.Unknown, func() { r.engine.manager.Unknown(now) })
 		}
 		for i := range rd.Committed {
 			r.apply(now, &rd.Committed[i])
 		}
-		r.settle(rd.Lost, func() { r.manager.Lost(now, wire.BusyNotLeader) })
+		r.settle(rd.Lost, func() { r.engine.manager.Lost(now, wire.BusyNotLeader) })
 		if rd.Changed {
 			r.assume(now, &rd.State)
 		}
@@ -147,7 +149,7 @@ func (r *replica) settle(n int, tell func()) {
 
 // apply applies one committed entry.
 func (r *replica) apply(now lock.Time, c *raft.Committed) {
-	r.settle(c.Lost, func() { r.manager.Lost(now, wire.BusyNotLeader) })
+	r.settle(c.Lost, func() { r.engine.manager.Lost(now, wire.BusyNotLeader) })
 	switch c.Kind {
 	case raft.EntryCommand:
 		r.applyCommand(now, c)
@@ -166,26 +168,36 @@ func (r *replica) applyCommand(now lock.Time, c *raft.Committed) {
 		own = false
 	}
 	if own {
-		r.manager.ApplyOldest(now)
+		r.engine.manager.ApplyOldest(now)
 		return
 	}
 	var cmd lock.Command
 	if lock.DecodeCommand(c.Data, &cmd) != nil {
 		return // apply is total: what does not fit does nothing, on every member alike
 	}
-	r.manager.Apply(now, &cmd, false)
+	r.engine.manager.Apply(now, &cmd, false)
 }
 
 // giveUp answers what the log has not decided in time after a step-down.
 func (r *replica) giveUp(now lock.Time) {
 	r.undecided.giveUp = never
+	r.giveUpControls()
 	for {
-		if _, ok := r.manager.Oldest(); !ok {
+		if _, ok := r.engine.manager.Oldest(); !ok {
 			return
 		}
 		r.undecided.written++
-		r.manager.Unknown(now)
+		r.engine.manager.Unknown(now)
 	}
+}
+
+// giveUpControls answers the requests whose entries are not decided: whether they take effect cannot be known here.
+func (r *replica) giveUpControls() {
+	for _, a := range r.controls {
+		a.answer(raft.Outcome{}, errFateUnknown)
+	}
+	clear(r.controls)
+	r.controls = r.controls[:0]
 }
 
 // vouch is authority: a lease that the log holds may start.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+
 	"ticketing.internal/lock"
 	"ticketing.internal/raft"
 )
@@ -10,6 +12,9 @@ type awaitedControl struct {
 	index, term uint64
 	answer      func(raft.Outcome, error) // called once, under the engine's lock; must not block
 }
+
+// errFateUnknown says that a request may or may not take effect.
+var errFateUnknown = errors.New("whether the request takes effect cannot be known here: look at `ticketing cluster status`")
 
 // propose puts a Control request of an operator or a joiner into the log; answer gets what became of it.
 func (r *replica) propose(now lock.Time, c *raft.Control, answer func(raft.Outcome, error)) {
@@ -32,7 +37,7 @@ func (r *replica) applyControl(now lock.Time, c *raft.Committed) {
 	}
 	switch c.Control.Kind {
 	case raft.ControlBootstrap:
-		r.manager.RaiseToken(c.Control.TokenBase)
+		r.engine.manager.RaiseToken(c.Control.TokenBase)
 	case raft.ControlServiceOpen:
 		if r.node.Registry().AfterLoss {
 			r.pauseEnd = now.Mono + afterLossPause

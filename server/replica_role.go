@@ -15,7 +15,7 @@ func (r *replica) depose(now lock.Time, s *raft.State) {
 	r.state = *s
 	r.state.Serving = false
 	r.engine.setLeadership(now, r.leadership())
-	r.manager.StepDown(now)
+	r.engine.manager.StepDown(now)
 	r.undecided.giveUp = now.Mono + indeterminateAfter
 }
 
@@ -27,10 +27,11 @@ func (r *replica) assume(now lock.Time, s *raft.State) {
 	r.engine.setLeadership(now, r.leadership())
 	if begins {
 		r.undecided = undecided{giveUp: never}
-		r.manager.Lead(now)
+		r.engine.manager.Lead(now)
 	}
 	r.refuse(now)
 	r.engine.noteReadiness(now.Mono)
+	r.changed()
 }
 
 // leadership is what clients are told. A leader that does not serve yet is as good as none.
@@ -58,14 +59,14 @@ func (r *replica) refuse(now lock.Time) {
 	case r.state.HoldBack:
 		code = wire.BusyOverloaded
 	}
-	r.manager.Refuse(code)
+	r.engine.manager.Refuse(code)
 }
 
 // unready is authority.
 func (r *replica) unready(now int64) string {
 	switch {
 	case r.node == nil:
-		return r.waitingFor()
+		return r.waiting
 	case !r.node.Registry().Open:
 		return "the domain is not open yet: every node named in the bootstrap credential must take part"
 	case now < r.pauseEnd:

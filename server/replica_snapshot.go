@@ -17,7 +17,7 @@ const capturePlaces = 4096
 // Capture is raft.StateMachine.
 func (r *replica) Capture() raft.Capture {
 	now := r.engine.clock.now()
-	r.manager.BeginSnapshot(now)
+	r.engine.manager.BeginSnapshot(now)
 	left := max(r.pauseEnd-now.Mono, 0) / int64(time.Millisecond)
 	return &capture{r: r, ready: binary.BigEndian.AppendUint32(nil, uint32(left)), more: true}
 }
@@ -32,7 +32,7 @@ type capture struct {
 // AppendChunk is raft.Capture.
 func (c *capture) AppendChunk(dst []byte, limit int) (chunk []byte, last bool) {
 	if len(c.ready) < limit && c.more {
-		c.ready, c.more = c.r.manager.AppendSnapshot(c.ready, capturePlaces)
+		c.ready, c.more = c.r.engine.manager.AppendSnapshot(c.ready, capturePlaces)
 	}
 	n := min(limit, len(c.ready))
 	dst = append(dst, c.ready[:n]...)
@@ -71,7 +71,7 @@ func (s *restore) Install() error {
 		// Deposed and overtaken in one batch: the reign ends before the table is replaced.
 		r.depose(now, &raft.State{Term: r.state.Term})
 	}
-	if err := r.manager.RestoreSnapshot(now, s.data[pauseBytes:]); err != nil {
+	if err := r.engine.manager.RestoreSnapshot(now, s.data[pauseBytes:]); err != nil {
 		return err
 	}
 	left := int64(binary.BigEndian.Uint32(s.data)) * int64(time.Millisecond)

@@ -153,12 +153,39 @@ func (s *Server) buildEngine() error {
 
 // openAuthority opens what decides in this mode, and returns the token above which grants start.
 func (s *Server) openAuthority() (base uint64, err error) {
-	a, err := openAlone(&s.cfg, s.clock)
+	var state *stateFile
+	if s.cfg.StateDir != "" {
+		if state, err = openStateFile(s.cfg.StateDir); err != nil {
+			return 0, err
+		}
+	}
+	plan, marker, err := planStart(&s.cfg, state, s.clock.now().Wall)
+	if err == nil {
+		for _, note := range plan.notes {
+			s.log.Warn(note)
+		}
+		if plan.mode == startAlone {
+			return s.openAlone(state)
+		}
+		var m *member
+		m, err = openMember(&s.cfg, plan, state, marker, s.engine, s.log)
+		m.describeServer = s.describe
+		s.engine.authority, s.engine.welcomer.domain = m, plan.domain
+		return 0, err // the token base is in the log
+	}
+	if state != nil {
+		state.close()
+	}
+	return 0, err
+}
+
+func (s *Server) openAlone(state *stateFile) (base uint64, err error) {
+	a, err := openAlone(&s.cfg, s.clock, state)
+	s.engine.authority, s.engine.leadership = a, standalone()
 	if err != nil {
 		return 0, err
 	}
 	a.engine = s.engine
-	s.engine.authority, s.engine.leadership = a, standalone()
 	rand.Read(s.engine.welcomer.domain[:])
 	return a.tokenBase(), nil
 }

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"ticketing.internal/auth"
+	"ticketing.internal/wire"
+)
+
+const testClusterSecret = "the secret of the test cluster"
+
+// testCluster is a cluster whose nodes run in this process.
+type testCluster struct {
+	t          *testing.T
+	credential string
+	seats      []auth.CredentialSeat
+	clients    []string
+	dirs       []string
+	nodes      []*testServer
+}
+
+// freeAddr is a loopback address with a port that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newCluster makes a credential for n nodes, and starts none.
+func newCluster(t *testing.T, n int) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, nodes: make([]*testServer, n)}
+	for i := range n {
+		c.seats = append(c.seats, auth.CredentialSeat{Seat: uint8(i + 1), PeerAddr: freeAddr(t)})
+		c.clients = append(c.clients, freeAddr(t))
+		c.dirs = append(c.dirs, t.TempDir())
+	}
+	secrets, err := auth.NewClusterSecrets([]byte(testClusterSecret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UnixMilli()
+	credential := auth.BootstrapCredential{
+		Domain: [16]byte{1, 2, 3}, Seats: c.seats, TokenBase: 1000, NotBeforeMillis: now - 1000, NotAfterMillis: now + 60_000,
+	}
+	if c.credential, err = credential.Mint(secrets); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// start starts the node of a seat, from 0, in the place of one that has ended.
+func (c *testCluster) start(i int, adjust func(*Config)) *testServer {
+	c.t.Helper()
+	c.nodes[i] = startServer(c.t, func(cfg *Config) {
+		cfg.Listen, cfg.StateDir, cfg.AllowVolatileStateDir = c.clients[i], c.dirs[i], true
+		cfg.Cluster.Seat, cfg.Cluster.PeerListen = i+1, c.seats[i].PeerAddr
+		cfg.Cluster.Secrets = []Secret{testClusterSecret}
+		cfg.Cluster.Bootstrap = Secret(c.credential)
+		if adjust != nil {
+			adjust(cfg)
+		}
+	})
+	return c.nodes[i]
+}
+
+// startAll bootstraps the cluster and waits until it serves.
+func (c *testCluster) startAll() *testCluster {
+	c.t.Helper()
+	for i := range c.nodes {
+		c.start(i, nil)
+	}
+	c.leader()
+	return c
+}
+
+// leader waits until one of the running nodes serves, and returns it.
+func (c *testCluster) leader() *testServer {
+	c.t.Helper()
+	var leader *testServer
+	await(c.t, "a leader that serves", func() bool {
+		for _, ts := range c.nodes {
+			if ts != nil && ts.serves() {
+				leader = ts
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+func (ts *testServer) serves() bool {
+	ts.engine.mu.Lock()
+	defer ts.engine.mu.Unlock()
+	return ts.engine.leadership.serving
+}
+
+func TestClusterBootstrapsAndServes(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			c := newCluster(t, n).startAll()
+			a := c.leader().session(t)
+			a.send(acquire(1, "k", 0, 30_000))
+			first := a.expect(wire.OpGranted, 0, 1)
+			if first.Token <= 1000 {
+				t.Fatalf("token %d is not above the base", first.Token)
+			}
+			a.send(release(1, first.Token, "k"))
+			a.expect(wire.OpReleased, 0, 1)
+			await(t, "equal states", func() bool {
+				hashes := map[uint64]bool{}
+				for _, ts := range c.nodes {
+					ts.engine.mu.Lock()
+					hashes[ts.engine.manager.StateHash()] = true
+					ts.engine.mu.Unlock()
+				}
+				return len(hashes) == 1
+			})
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"ticketing.internal/lock"
+	"ticketing.internal/raft"
+	"ticketing.internal/tlsconf"
+)
+
+// member is this process as a member of a cluster, or on its way to be one: who it is, whom it lets in, and what it is asked.
+// It is the authority of a node, and the driver of the transport between nodes.
+type member struct {
+	// Guarded by the engine's lock.
+	replica
+
+	self    raft.Member            // NodeID 0 until it is admitted
+	shown   map[raft.Member]uint64 // the highest term that each pair has shown
+	boot    *raft.Bootstrap        // while the domain is being made
+	offered *raft.InitialConfig    // received, and not accepted yet
+	ahead   *markerAhead           // from the start of Raft on
+
+	// Immutable once begun.
+	log        *slog.Logger
+	cluster    *ClusterConfig
+	clientAddr string
+	plan       startDecision
+	state      *stateFile
+	marker     *markerFile
+	link       *peerTransport
+	writer     *stateWriter
+	fail       func(error) // ends the server with an error; only the first counts
+	cancel     context.CancelFunc
+	lived      chan struct{} // closed when live has returned
+	news       chan struct{} // gets a value when there may be something that live or handOver waits for
+	own        shard         // for batches of its own
+
+	describeServer func() Status // what /status says; called under the engine's lock
+}
+
+// openMember prepares the node that plan describes, and opens its peer port.
+func openMember(cfg *Config, plan startDecision, state *stateFile, marker *markerFile, e *engine, log *slog.Logger) (*member, error) {
+	m := &member{
+		log: log, cluster: &cfg.Cluster, clientAddr: cfg.AdvertisedAddr(), plan: plan, state: state, marker: marker,
+		shown: map[raft.Member]uint64{},
+		lived: make(chan struct{}), news: make(chan struct{}, 1), own: shard{wake: func() {}},
+	}
+	m.replica = replica{engine: e, follow: m.followControl, changed: m.tell, installed: m.installedSnapshot, undecided: undecided{giveUp: never}, waiting: plan.mode.waiting()}
+	m.self.Incarnation = freshIncarnation()
+	switch plan.mode {
+	case startBootstrap:
+		m.self.NodeID = raft.NodeID(plan.seat)
+	case startJoin:
+		m.self.NodeID = raft.NodeID(plan.join.NodeID)
+	}
+	return m, m.openLink()
+}
+
+// openLink opens the peer port.
+func (m *member) openLink() error {
+	secrets, err := m.cluster.secrets()
+	if err != nil {
+		return &ConfigError{Problems: []string{err.Error()}}
+	}
+	options := peerOptions{driver: m, secrets: secrets, events: m.engine.events, clock: m.engine.clock, jitter: freshRand()}
+	if m.cluster.TLSCert != "" {
+		options.tls, err = tlsconf.NewServer(tlsconf.ServerFiles{Cert: m.cluster.TLSCert, Key: m.cluster.TLSKey, ClientCA: m.cluster.TLSCA})
+		if err != nil {
+			return &ConfigError{Problems: []string{err.Error()}}
+		}
+		options.tls.Now = m.engine.clock.wall
+		options.tls.OnError = func(err error) {
+			m.log.Error("the peer certificate was not replaced: the one before stays in use", "why", err)
+		}
+	}
+	if m.link, err = openPeerTransport(m.cluster.PeerListen, options); err != nil {
+		return err
+	}
+	m.peers = m.link
+	return nil
+}
+
+// waiting says what a process that has just started waits for.
+func (m startMode) waiting() string {
+	switch m {
+	case startBootstrap:
+		return "waiting for the other nodes of the bootstrap"
+	case startJoin:
+		return "joining: waiting to be admitted by the leader"
+	}
+	return "rejoining: waiting to be admitted by the leader as this seat's replacement"
+}
+
+// tell wakes what waits for news.
+func (m *member) tell() {
+	select {
+	case m.news <- struct{}{}:
+	default:
+	}
+}
+
+// begin is authority.
+func (m *member) begin(fail func(error)) {
+	var once sync.Once
+	m.fail = func(err error) { once.Do(func() { fail(err) }) }
+	m.writer = startStateWriter(func(err error) {
+		m.engine.batch(&m.own, func(now lock.Time) { m.ahead.written(now.Mono, err) })
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.link.start()
+	go func() {
+		defer close(m.lived)
+		if err := m.live(ctx); err != nil && ctx.Err() == nil {
+			m.fail(err)
+		}
+	}()
+}
+
+// decide is authority.
+func (m *member) decide(now lock.Time) {
+	m.replica.decide(now)
+	if m.ahead == nil {
+		return
+	}
+	m.ahead.applied(m.engine.manager.LastToken())
+	if w, ok := m.ahead.advance(now.Mono); ok {
+		m.writer.start(w)
+	}
+}
+
+// handOver is authority: a leader lets another node lead before it stops.
+func (m *member) handOver(ctx context.Context) {
+	leads := false
+	m.engine.batch(&m.own, func(lock.Time) {
+		leads = m.node != nil && m.replica.state.Role == raft.RoleLeader && m.node.TransferLeadership(raft.Member{}) == nil
+	})
+	for leads {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.news:
+		}
+		m.engine.mu.Lock()
+		leads = m.replica.state.Role == raft.RoleLeader && m.node.Status().State.Transferring
+		m.engine.mu.Unlock()
+	}
+}
+
+// end is authority.
+func (m *member) end(ctx context.Context) error {
+	m.cancel()
+	m.link.close()
+	<-m.lived
+	if err := m.writer.stop(ctx); err != nil {
+		return fmt.Errorf("writing the marker at the end: %w; it says less than it could, which the next start repairs", err)
+	}
+	return nil
+}
+
+// release is authority.
+func (m *member) release() {
+	if m.link != nil {
+		m.link.close()
+	}
+	m.state.close()
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"ticketing.internal/auth"
+	"ticketing.internal/lock"
+	"ticketing.internal/raft"
+	"ticketing.internal/wire"
+)
+
+// Bounds of how long a join credential may be valid.
+const (
+	leastValid = time.Second
+	mostValid  = 24 * time.Hour
+)
+
+// control is peerDriver.
+func (m *member) control(from *peerIntroduction, request *wire.ControlRequest, answer func(*wire.ControlReply)) {
+	m.engine.batch(&m.own, func(now lock.Time) {
+		switch request.Kind {
+		case wire.ControlStatus:
+			answer(m.statusReply())
+		case wire.ControlTransfer:
+			answer(m.transfer(raft.Seat(request.Seat)))
+		case wire.ControlCanStop:
+			answer(m.canStop(raft.Seat(request.Seat)))
+		default:
+			m.change(now, request, answer)
+		}
+	})
+}
+
+// change puts a request that changes the membership into the log.
+func (m *member) change(now lock.Time, request *wire.ControlRequest, answer func(*wire.ControlReply)) {
+	c, err := m.controlOf(now, request)
+	if err != nil {
+		answer(&wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonMalformed), Text: err.Error()})
+		return
+	}
+	m.propose(now, c, func(o raft.Outcome, err error) {
+		if err == nil && o.Result == raft.ResultControlRejected {
+			err = o.Reason
+		}
+		if err != nil {
+			answer(m.refusalReply(err))
+			return
+		}
+		answer(&wire.ControlReply{
+			Code: wire.ControlDone, Domain: m.plan.domain, Seat: uint8(o.Seat), Member: pairOf(o.Member), PeerAddr: o.PeerAddr, ExpiresMillis: o.ExpiresMillis,
+		})
+	})
+}
+
+// controlOf translates a request.
+func (m *member) controlOf(now lock.Time, r *wire.ControlRequest) (*raft.Control, error) {
+	c := &raft.Control{Seat: raft.Seat(r.Seat), Newcomer: memberOf(r.Self), PeerAddr: r.PeerAddr, ClientAddr: r.ClientAddr}
+	switch r.Kind {
+	case wire.ControlPrepare:
+		c.Kind, c.Newcomer = raft.ControlPrepare, raft.Member{}
+		valid := time.Duration(min(r.ValidMillis, uint64(mostValid.Milliseconds()))) * time.Millisecond
+		c.ExpiresMillis = now.Wall + max(valid, leastValid).Milliseconds()
+	case wire.ControlAbort:
+		c.Kind, c.Newcomer, c.Cause = raft.ControlAbort, raft.Member{}, raft.AbortOperator
+	case wire.ControlAdmit:
+		return c, m.readJoin(c, r)
+	case wire.ControlRejoin:
+		c.Kind, c.Newcomer.NodeID = raft.ControlRejoin, 0
+		for _, p := range r.Marker {
+			c.Marker = append(c.Marker, memberOf(p))
+		}
+	default:
+		return nil, errors.New("an unknown request")
+	}
+	return c, nil
+}
+
+// readJoin takes from the credential what only it may say.
+func (m *member) readJoin(c *raft.Control, r *wire.ControlRequest) error {
+	secrets, err := m.cluster.secrets()
+	if err != nil {
+		return err
+	}
+	credential, id, err := auth.ParseJoin(secrets, r.Credential)
+	if err != nil {
+		return err
+	}
+	if raft.Domain(credential.Domain) != m.plan.domain {
+		return errors.New("the join credential is of another domain")
+	}
+	c.Kind, c.Seat, c.Credential = raft.ControlAdmit, raft.Seat(credential.Seat), raft.CredentialID(id)
+	c.Newcomer.NodeID, c.PeerAddr, c.ExpiresMillis = raft.NodeID(credential.NodeID), credential.PeerAddr, credential.NotAfterMillis
+	return nil
+}
+
+// refusalReply words an error of raft for whoever asked.
+func (m *member) refusalReply(err error) *wire.ControlReply {
+	var reason raft.Reason
+	reply := &wire.ControlReply{Code: wire.ControlUnavailable, Text: err.Error()}
+	switch {
+	case errors.As(err, &reason):
+		reply.Code, reply.Reason = wire.ControlRejected, uint8(reason)
+	case errors.Is(err, raft.ErrNotLeader):
+		reply.Code, reply.Leader = wire.ControlNotLeader, m.leaderPeerAddr()
+	case errors.Is(err, errFateUnknown):
+		reply.Code = wire.ControlUnknown
+	}
+	return reply
+}
+
+// leaderPeerAddr is where the leader is asked, "" if none is known.
+func (m *member) leaderPeerAddr() string {
+	if m.node == nil {
+		return ""
+	}
+	if info := m.node.Registry().Member(m.replica.state.Leader); info != nil {
+		return info.PeerAddr
+	}
+	return ""
+}
+
+func (m *member) transfer(seat raft.Seat) *wire.ControlReply {
+	if m.node == nil {
+		return m.refusalReply(raft.ErrNotLeader)
+	}
+	var to raft.Member
+	if seat != 0 {
+		voter := m.node.Registry().Voter(seat)
+		if voter == nil {
+			return m.refusalReply(raft.ReasonUnknownSeat)
+		}
+		to = voter.Member
+	}
+	if err := m.node.TransferLeadership(to); err != nil {
+		return m.refusalReply(err)
+	}
+	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain}
+}
+
+// canStop says whether a node may stop now without taking the majority along.
+func (m *member) canStop(seat raft.Seat) *wire.ControlReply {
+	if m.node == nil {
+		return m.refusalReply(raft.ErrNotLeader)
+	}
+	voter := m.node.Registry().Voter(seat)
+	if seat == 0 || voter == nil {
+		return m.refusalReply(raft.ReasonUnknownSeat)
+	}
+	err := m.node.MayStop(voter.Member)
+	var refusal raft.StopRefusal
+	if errors.As(err, &refusal) {
+		return &wire.ControlReply{Code: wire.ControlRejected, Text: err.Error()}
+	}
+	if err != nil {
+		return m.refusalReply(err)
+	}
+	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Seat: uint8(seat)}
+}
+
+func (m *member) statusReply() *wire.ControlReply {
+	st := m.describeServer()
+	data, err := json.Marshal(&st)
+	if err != nil {
+		return m.refusalReply(err)
+	}
+	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Leader: m.leaderPeerAddr(), Seat: uint8(m.plan.seat), Data: data}
+}

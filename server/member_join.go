@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"ticketing.internal/lock"
+	"ticketing.internal/raft"
+	"ticketing.internal/wire"
+)
+
+const (
+	askTimeout   = 15 * time.Second
+	askPauseMin  = 200 * time.Millisecond
+	askPauseMax  = 3200 * time.Millisecond
+	choreSeconds = time.Second
+)
+
+// live brings this process into its domain, and then sees to what takes long.
+func (m *member) live(ctx context.Context) (err error) {
+	switch m.plan.mode {
+	case startBootstrap:
+		err = m.bootstrap(ctx)
+	case startJoin:
+		err = m.join(ctx)
+	default:
+		err = m.rejoin(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(choreSeconds)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		m.engine.batch(&m.own, func(now lock.Time) { err = m.chores(now) })
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// chores repeats what others may have missed while the domain is being made, and ends a node whose domain never opened.
+func (m *member) chores(now lock.Time) error {
+	registry := m.node.Registry()
+	if m.boot == nil {
+		return nil
+	}
+	if registry.Open {
+		m.boot = nil
+		return nil
+	}
+	m.tellAcceptances(m.boot.Propose())
+	if now.Wall > m.plan.credentialEnd+burnGrace.Milliseconds() && !m.node.Status().BootstrapHeld {
+		return m.burned(nil)
+	}
+	return nil
+}
+
+// join asks to be the replacement that the credential names.
+func (m *member) join(ctx context.Context) error {
+	if m.plan.otherDomain {
+		// The marker of another domain is given up only for one that is there.
+		if _, err := m.ask(ctx, &wire.ControlRequest{Kind: wire.ControlStatus}, nil); err != nil {
+			return err
+		}
+	}
+	if err := m.marker.enter(m.life()); err != nil {
+		return err
+	}
+	request := &wire.ControlRequest{
+		Kind: wire.ControlAdmit, Self: pairOf(m.self), PeerAddr: m.plan.peerAddr, ClientAddr: m.clientAddr, Credential: string(m.cluster.Join),
+	}
+	reply, err := m.ask(ctx, request, nil)
+	if err != nil {
+		return err
+	}
+	if reply.Code == wire.ControlDone {
+		return m.admitted(reply)
+	}
+	if m.plan.elseRejoin {
+		m.log.Warn("the join credential is of no use any more: this node asks to be its own replacement", "why", reply.Text)
+		return m.rejoin(ctx)
+	}
+	return nodeErrorf("TICKETING_JOIN is refused: %s; get another one with `ticketing cluster replace --seat %d`", reply.Text, m.plan.seat)
+}
+
+// rejoin asks to be the replacement of an earlier process of this node.
+func (m *member) rejoin(ctx context.Context) error {
+	seat, addr := m.plan.seat, m.plan.peerAddr
+	if m.plan.mode == startJoin {
+		seat, addr = m.plan.marker.seat, m.plan.marker.peerAddr
+		m.engine.mu.Lock()
+		m.self = raft.Member{Incarnation: freshIncarnation()}
+		m.engine.mu.Unlock()
+	}
+	if err := m.marker.addIncarnation(m.self.Incarnation); err != nil {
+		return err
+	}
+	kept, _ := m.marker.read()
+	request := &wire.ControlRequest{
+		Kind: wire.ControlRejoin, Seat: uint8(seat), Self: pairOf(m.self), PeerAddr: addr, ClientAddr: m.clientAddr,
+	}
+	for _, i := range kept.incarnations {
+		request.Marker = append(request.Marker, pairOf(i))
+	}
+	giveUp := func(now lock.Time) error {
+		if !kept.opened && now.Wall > kept.credentialEnd+burnGrace.Milliseconds() {
+			return m.burned(nil)
+		}
+		return nil
+	}
+	reply, err := m.ask(ctx, request, giveUp)
+	if err != nil {
+		return err
+	}
+	if reply.Code == wire.ControlDone {
+		return m.admitted(reply)
+	}
+	return nodeErrorf("seat %d cannot be taken again: %s; use `ticketing cluster replace --seat %d`", seat, reply.Text, seat)
+}
+
+// admitted makes this process the learner that the leader has admitted.
+func (m *member) admitted(reply *wire.ControlReply) (err error) {
+	self := memberOf(reply.Member)
+	if err := m.marker.setNodeID(self, raft.Seat(reply.Seat), reply.PeerAddr); err != nil {
+		return err
+	}
+	m.log.Info("admitted: catching up as a learner", "member", self.String(), "seat", reply.Seat)
+	m.engine.batch(&m.own, func(now lock.Time) {
+		m.self, m.plan.seat, m.plan.peerAddr = self, raft.Seat(reply.Seat), reply.PeerAddr
+		m.replica.waiting = ""
+		err = m.startRaft(nil, 0, false)
+	})
+	return err
+}
+
+// ask puts request to one address after the other, following the leader, until it is answered for good: done, or rejected for
+// a reason that does not pass by itself. giveUp, if not nil, ends it with an error.
+func (m *member) ask(ctx context.Context, request *wire.ControlRequest, giveUp func(lock.Time) error) (*wire.ControlReply, error) {
+	pause := askPauseMin
+	for round := 0; ; round++ {
+		hint := ""
+		for _, addr := range m.whereToAsk() {
+			for range 2 { // once more, at the leader
+				if hint != "" {
+					addr, hint = hint, ""
+				}
+				reply, err := m.askOne(ctx, addr, request)
+				if final(reply, err) {
+					return reply, nil
+				}
+				if reply == nil || reply.Leader == "" {
+					break
+				}
+				hint = reply.Leader
+			}
+		}
+		if giveUp != nil {
+			if err := giveUp(m.engine.clock.now()); err != nil {
+				return nil, err
+			}
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+		pause = min(2*pause, askPauseMax)
+	}
+}
+
+// whereToAsk are the addresses at which a member may be.
+func (m *member) whereToAsk() []string {
+	addrs := slices.Clone(m.plan.lookAt)
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	return addrs
+}
+
+func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlRequest) (*wire.ControlReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	reply, err := m.link.ask(ctx, addr, request)
+	why := ""
+	switch {
+	case err != nil:
+		why = err.Error()
+	case reply.Code != wire.ControlDone:
+		why = reply.Text
+	}
+	if why != "" {
+		m.engine.mu.Lock()
+		m.replica.waiting = fmt.Sprintf("%v: asked %s to be admitted: %s", m.plan.mode, addr, why)
+		m.engine.mu.Unlock()
+		m.engine.events.notAdmitted(addr, why)
+	}
+	return reply, err
+}
+
+// final reports whether there is no use in asking again.
+func final(reply *wire.ControlReply, err error) bool {
+	if err != nil {
+		return false
+	}
+	return reply.Code == wire.ControlDone || reply.Code == wire.ControlRejected && !raft.Reason(reply.Reason).Retry()
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"encoding/hex"
+
+	"ticketing.internal/raft"
+)
+
+// describe is authority.
+func (m *member) describe(s *Status) {
+	s.Mode, s.Role = "cluster", "joining"
+	seat, id, incarnation := int(m.plan.seat), uint32(m.self.NodeID), hex.EncodeToString(m.self.Incarnation[:])
+	s.Seat, s.NodeID, s.Incarnation = &seat, &id, &incarnation
+	if m.node == nil {
+		return
+	}
+	st, registry := m.node.Status(), m.node.Registry()
+	s.Role = roleName(&st)
+	s.Term, s.CommitIndex, s.AppliedIndex = &st.State.Term, &st.Commit, &st.Applied
+	if info := registry.Member(st.State.Leader); info != nil {
+		s.Leader = &StatusLeader{NodeID: uint32(info.Member.NodeID), Seat: int(info.Seat), ClientAddr: info.ClientAddr}
+	}
+	for i := range registry.Members {
+		s.Members = append(s.Members, m.memberStatus(&registry.Members[i], &st))
+	}
+	if r := registry.Replacement; r != nil {
+		s.Replacement = &StatusReplacement{Seat: int(r.Seat), NodeID: uint32(r.Newcomer.NodeID), Phase: phaseName(r)}
+	}
+}
+
+func roleName(st *raft.Status) string {
+	switch {
+	case st.State.Role == raft.RoleLeader:
+		return "leader"
+	case st.State.Role == raft.RoleCandidate || st.State.Role == raft.RolePreCandidate:
+		return "candidate"
+	case !st.State.Voter:
+		return "learner"
+	}
+	return "follower"
+}
+
+func phaseName(r *raft.Replacement) string {
+	switch {
+	case r.Joint:
+		return "joint"
+	case r.Admitted():
+		return "learner"
+	}
+	return "prepared"
+}
+
+// memberStatus describes a member as this node sees it: only a leader knows how far another has come.
+func (m *member) memberStatus(info *raft.MemberInfo, st *raft.Status) StatusMember {
+	s := StatusMember{
+		Seat: int(info.Seat), NodeID: uint32(info.Member.NodeID), Incarnation: hex.EncodeToString(info.Member.Incarnation[:]), Role: "voter",
+		PeerAddr: info.PeerAddr, ClientAddr: info.ClientAddr,
+	}
+	if info.Learner {
+		s.Role = "learner"
+	}
+	if info.Member == m.self {
+		s.MatchIndex = st.Last
+		return s
+	}
+	for _, p := range st.Peers {
+		if p.Member == info.Member {
+			s.MatchIndex, s.Lag = p.Match, st.Last-min(p.Match, st.Last)
+			s.LastHeardMs = int64(p.HeardTicks) * raftTick.Milliseconds()
+		}
+	}
+	return s
+}
