@@ -173,6 +173,9 @@ func newBench(p *process, o *benchOptions) (*bench, error) {
 	if err != nil {
 		return nil, withExit(exitConfig, err)
 	}
+	if config.TLS != nil && o.server == "" && !o.suite {
+		return nil, usageError("bench speaks plaintext only: unset the TICKETING_TLS_ variables and name a plaintext port")
+	}
 	if len(o.addrs) == 0 {
 		o.addrs = config.Addrs
 	}

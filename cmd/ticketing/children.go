@@ -105,13 +105,25 @@ func startEcho(p *process, cpus []int) (*child, error) {
 
 // newChild prepares this binary's command name as a child.
 func (p *process) newChild(name string) (*child, error) {
-	self, err := os.Executable()
+	cmd, err := selfCommand(name)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, name)
 	cmd.SysProcAttr = dieWithParent()
 	return &child{cmd: cmd, exited: make(chan struct{})}, nil
+}
+
+// selfCommand prepares this very binary, even if its file was replaced meanwhile, to run a command.
+func selfCommand(name string) (*exec.Cmd, error) {
+	path := "/proc/self/exe"
+	if _, err := os.Stat(path); err != nil {
+		if path, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.Command(path, name)
+	cmd.Args[0] = "ticketing"
+	return cmd, nil
 }
 
 func (c *child) start(cpus []int) error {

@@ -162,7 +162,7 @@ func TestStatusAndKeys(t *testing.T) {
 	eventually(t, "one waits", func() bool { return s.waiters() == 1 })
 
 	status := s.run("status").expect(t, exitOK).stdout
-	for _, line := range []string{"role         standalone", "ready        yes", "held keys    2", "waiters      1"} {
+	for _, line := range []string{"version      v0.0.0-test", "role         standalone", "ready        yes", "held keys    2", "waiters      1"} {
 		if !strings.Contains(status, line) {
 			t.Errorf("status lacks %q:\n%s", line, status)
 		}

@@ -112,23 +112,15 @@ func (c *command) describe(w io.Writer) {
 	t.Flush()
 	section(w, "Environment", c.environ)
 	section(w, "Exit codes", c.exits)
-	if c.example != "" {
-		section(w, "Example", strings.Split(c.example, "\n"))
-	}
+	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(c.example, "\n", "\n  "))
 }
 
-// section writes lines of "word explanation" under a title. A line without a space stands as it is.
+// section writes lines of "word explanation" under a title.
 func section(w io.Writer, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\n%s:\n", title)
-	if title == "Example" {
-		for _, line := range lines {
-			fmt.Fprintf(w, "  %s\n", line)
-		}
-		return
-	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range lines {
 		word, rest, _ := strings.Cut(line, " ")

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"os/signal"
 	"strings"
@@ -24,11 +23,11 @@ const guardDismissal = "done"
 
 // startGuard starts it, in a session of its own, out of reach of the terminal's signals.
 func startGuard() (*guard, error) {
-	self, err := os.Executable()
+	cmd, err := selfCommand("lock-guard")
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{cmd: exec.Command(self, "lock-guard")}
+	g := &guard{cmd: cmd}
 	g.cmd.Env = []string{"GOMAXPROCS=1"} // no secrets, and little memory
 	g.cmd.Dir = "/"
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -42,6 +42,7 @@ TICKETING_DRAIN_TIMEOUT. A second one ends at once. SIGHUP: reads certificates a
 		if err != nil {
 			return withExit(exitConfig, err)
 		}
+		config.Version = thisBuild().Version
 		if *check {
 			config.Describe(p.stdout)
 			return nil
