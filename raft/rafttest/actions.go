@@ -116,6 +116,8 @@ func (s *sim) act(a *action, subjectOf *process) {
 		s.loseDomain()
 	case a.op == opTransfer:
 		s.transfer(p)
+	case a.op == opRolling:
+		s.roll(1, 0, a.n == 1)
 	case a.op == opRestart:
 		if h := s.hosts[a.who.number]; h.running == nil && h.marker.present {
 			s.cover[CoverRestart]++
@@ -143,7 +145,7 @@ func (s *sim) actOn(a *action, p *process) {
 		}
 	case opPause:
 		p.pause(a.span)
-	case opSlowClock:
+	case opClock:
 		p.setClock(a.n)
 		s.check.fastest = max(s.check.fastest, a.n)
 		s.after(a.span, func() { p.setClock(p.host.clockPPM) })
@@ -227,6 +229,45 @@ func (s *sim) replaceSeatOf(a *action, p *process) {
 	}
 	s.cover[CoverReplaceAsked]++
 	s.replace(p.seat, true)
+}
+
+// roll restarts the voter of each seat in turn, the next as soon as the one before is ready again, or (askFirst) as soon as
+// the leader says that it may stop (ticketing cluster can-stop). A domain survives either.
+func (s *sim) roll(seat raft.Seat, before raft.Seat, askFirst bool) {
+	s.after(time.Second, func() {
+		l, p := s.leader(), s.voterProcess(seat)
+		switch {
+		case s.calmed:
+			return
+		case l == nil || !l.leading || p == nil:
+		case askFirst && l.node.MayStop(p.member) != nil:
+		case !askFirst && before != 0 && !s.ready(before):
+		default:
+			s.cover[CoverRolled]++
+			p.crash(chance(s.rng.operator, 200), false)
+			p.restartLater(time.Duration(s.rng.operator.Int64N(int64(2 * time.Second))))
+			seat, before = 1+seat%raft.Seat(s.opt.size), seat
+		}
+		s.roll(seat, before, askFirst)
+	})
+}
+
+// voterProcess returns the live process of the seat's voter, or nil.
+func (s *sim) voterProcess(seat raft.Seat) *process {
+	if p := s.byIncarnation[s.check.model.voterOf(seat).Incarnation]; p != nil && p.alive {
+		return p
+	}
+	return nil
+}
+
+// ready is /readyz of a seat's process: it is a voter, and has applied that it is.
+func (s *sim) ready(seat raft.Seat) bool {
+	p := s.voterProcess(seat)
+	if p == nil || p.node == nil {
+		return false
+	}
+	row := p.node.Registry().Member(p.member)
+	return p.state.Voter && row != nil && !row.Learner
 }
 
 // transfer asks the leader to hand over, to p if there is one.

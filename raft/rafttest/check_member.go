@@ -72,6 +72,10 @@ func (c *checker) controlProposed(r *record, e *raft.Event) {
 		c.s.fail("bootstrap first", "%v appends %v before Bootstrap is applied", r.p, ctl.Kind)
 	}
 	switch ctl.Kind {
+	case raft.ControlRejoin:
+		if at, ok := r.acks[ctl.Replaces]; ok && r.p.ticks-at < c.electionTicks() {
+			c.s.fail("rejoin replaces the dead", "%v appends the rejoin over %v, which it still hears", r.p, ctl.Replaces)
+		}
 	case raft.ControlBootstrap:
 		c.s.triggered(whenBootstrapProposed, r.p)
 	case raft.ControlServiceOpen:

@@ -57,6 +57,7 @@ const (
 	CoverHealed
 	CoverMajorityLost
 	CoverBareQuorum
+	CoverRolled
 	CoverImpossible
 	counters
 )
@@ -68,7 +69,7 @@ var counterNames = [counters]string{
 	"final configurations", "aborts", "retired told so", "controls refused", "controls rejected", "replacements asked", "crashes",
 	"restarts", "pauses", "cuts", "clogs", "packets lost", "packets doubled", "connections refused", "acquires", "grants told",
 	"releases", "expiries", "indeterminate", "proposals lost", "proposals unknown", "domains opened", "domains burned",
-	"nodes left out", "second domains", "healed runs", "majorities lost", "bare quorums", "impossible messages",
+	"nodes left out", "second domains", "healed runs", "majorities lost", "bare quorums", "rolling restarts", "impossible messages",
 }
 
 func (c Counter) String() string { return counterNames[c] }

@@ -29,6 +29,8 @@ func drawSchedule(seed uint64, o options) []action {
 		g.laggard()
 	case profileLoss:
 		g.loss()
+	case profileRolling:
+		g.add(action{delay: settled, op: opRolling, n: g.IntN(2)})
 	}
 	slices.SortStableFunc(g.actions, func(a, b action) int {
 		if a.on != b.on {
@@ -63,11 +65,11 @@ func (g *generator) someone() who {
 func (g *generator) disturbance(whom who) action {
 	a := action{who: whom, other: g.someone(), span: g.between(50*time.Millisecond, 4*time.Second)}
 	a.op = pick(g.Rand, opPause, opIsolate, opIsolate, opIsolatePair, opDeafen, opMute, opCutLink, opCutPair, opCutPair, opSplit,
-		opSplit, opClog, opReset, opSlowClock, opTransfer, opHeal, opRequests, opFill, opCloseSessions, opCrash)
+		opSplit, opClog, opReset, opClock, opTransfer, opHeal, opRequests, opFill, opCloseSessions, opCrash)
 	switch a.op {
 	case opSplit:
 		a.n = 1 + g.IntN(1<<(g.opt.size+g.opt.spares)-1)
-	case opSlowClock:
+	case opClock:
 		a.n = g.IntN(400_000) - 200_000
 	case opRequests:
 		a.n = 1 + g.IntN(40)
@@ -141,6 +143,9 @@ func (g *generator) joint() {
 	if chance(g.Rand, 200) {
 		g.storm(settled, g.opt.chaos, 1+g.IntN(6))
 	}
+	if chance(g.Rand, 150) { // the credential is used, and used again
+		g.add(action{on: whenAdmitted, nth: 1 + g.IntN(2), delay: g.between(0, 50*time.Millisecond), op: opCrash, who: who{part: newcomer}, span: g.between(time.Millisecond, time.Second)})
+	}
 	if chance(g.Rand, 100) {
 		g.restarts()
 	}
@@ -155,6 +160,9 @@ func (g *generator) abortRace() {
 		action{on: whenJointReceived, nth: nth, op: opIsolate, who: who{part: leader}, span: g.between(2*time.Second, 8*time.Second)},
 		action{on: whenTransferStarted, nth: 1 + g.IntN(2), op: opMute, who: who{part: subject}, span: g.between(20*time.Millisecond, 450*time.Millisecond)},
 	)
+	if chance(g.Rand, 600) { // the predecessor shall win
+		g.add(action{on: whenJointReceived, nth: nth, op: opClock, who: who{part: predecessor}, span: 3 * time.Second, n: 1_500_000})
+	}
 	if chance(g.Rand, 400) { // somebody will need a snapshot in the midst of it
 		g.add(
 			action{on: whenAdmitted, nth: 1, op: opPause, who: who{follower, g.IntN(4)}, span: g.between(time.Second, 6*time.Second)},

@@ -21,6 +21,9 @@ func (s *sim) heal() {
 		}
 	}
 	core := s.chooseCore()
+	if core == nil && s.opt.profile == profileRolling && s.check.model.open {
+		s.fail("rolling restart", "the majority is lost, though the leader let each process stop")
+	}
 	if core == nil {
 		s.cover[CoverMajorityLost]++
 		s.after(3*time.Second, func() { s.done = true })

@@ -57,15 +57,16 @@ const (
 	profileLeaders
 	profileLaggard
 	profileLoss
+	profileRolling
 	profiles
 )
 
 func (p profile) String() string {
-	return [...]string{"calm", "storm", "joint", "rejoin", "bootstrap", "leaders", "laggard", "loss"}[p]
+	return [...]string{"calm", "storm", "joint", "rejoin", "bootstrap", "leaders", "laggard", "loss", "rolling"}[p]
 }
 
 // profileWeights are in percent, in the order of the constants.
-var profileWeights = [profiles]int{5, 22, 33, 12, 6, 12, 7, 3}
+var profileWeights = [profiles]int{3, 20, 34, 11, 6, 12, 7, 3, 4}
 
 func drawOptions(seed uint64) options {
 	r := stream(seed, "options")
@@ -101,6 +102,7 @@ func drawOptions(seed uint64) options {
 		o.clockPPM = pick(r, 1000, 20_000, 100_000)
 	}
 	o.wallSkew = pick(r, 0, time.Second, time.Hour)
+	o.bootstrapEnd += 2 * o.wallSkew
 	switch o.profile {
 	case profileCalm:
 		o.loss, o.tail = 0, 0
@@ -114,6 +116,10 @@ func drawOptions(seed uint64) options {
 		o.restartPerMille = 900
 	case profileLoss:
 		o.afterLoss = true
+	case profileRolling:
+		o.chaos += 60 * time.Second
+		o.loss, o.tail = min(o.loss, 10), 0
+		o.clockPPM = min(o.clockPPM, 20_000)
 	}
 	return o
 }

@@ -106,7 +106,7 @@ type op uint8
 const (
 	opCrash         op = iota // n&1: the kernel says nothing to the peers; n&2: what it sent last is lost; n&4: the marker, too; span: until the restart
 	opPause                   // stopped, its memory kept
-	opSlowClock               // n: parts per million
+	opClock                   // n: parts per million faster
 	opIsolate                 // nothing in or out
 	opIsolatePair             // who and other hear nobody but each other
 	opDeafen                  // nothing in
@@ -128,10 +128,11 @@ const (
 	opCloseSessions           // who's client connections end
 	opCrashAll                // everybody at once
 	opRestart                 // the machine's process starts again
+	opRolling                 // every process in turn, as soon as the leader lets it stop
 )
 
 func (o op) String() string {
 	return [...]string{"crash", "pause", "clock", "isolate", "isolate pair", "deafen", "mute", "cut", "cut both ways", "split",
 		"clog", "reset connections of", "heal", "transfer to", "replace", "replace twice", "prepare", "abort", "requests at",
-		"fill", "drop own-term appends of", "close sessions of", "crash all", "restart"}[o]
+		"fill", "drop own-term appends of", "close sessions of", "crash all", "restart", "rolling restart"}[o]
 }
