@@ -25,7 +25,7 @@ type Config struct {
 
 	LogBytes          int // bound of the in-memory log; 4 MiB, at least 64 KiB
 	RetainBytes       int // bound of the log while a snapshot is on its way; 64 MiB
-	MaxMessageBytes   int // entries or snapshot bytes in one message; 256 KiB, at most 960 KiB
+	MaxMessageBytes   int // entries in one message; 256 KiB, at most 960 KiB
 	WindowMessages    int // AppendEntries on their way to one member; 64
 	WindowBytes       int // the same in bytes; 4 MiB
 	MaxApplyBytes     int // entries handed out in one Ready; 1 MiB

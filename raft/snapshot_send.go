@@ -8,6 +8,8 @@ const (
 	maxSnapshotRetry = 30 * time.Second
 	holdBackFrom     = 3 // the attempt from which acquires are held back
 	holdBackTime     = 5 * time.Second
+	// maxChunkBytes lets a chunk arrive and be acknowledged in an election timeout over a link of 2 Mbit/s.
+	maxChunkBytes = 64 << 10
 )
 
 // snapshotAttempts counts the attempts since the member was last caught up.
@@ -117,7 +119,7 @@ func (n *Node) beginSnapshot(p *progress) {
 // loadChunk reads the next bytes, if the application has them.
 func (n *Node) loadChunk() {
 	o := &n.reign.outgoing
-	o.chunk, o.last = o.capture.AppendChunk(o.chunk[:0], n.cfg.MaxMessageBytes)
+	o.chunk, o.last = o.capture.AppendChunk(o.chunk[:0], min(maxChunkBytes, n.cfg.MaxMessageBytes))
 	o.loaded = len(o.chunk) > 0 || o.last
 	o.unsent = o.loaded
 	if !o.loaded {
