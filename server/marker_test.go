@@ -16,7 +16,7 @@ import (
 	"ticketing.internal/raft"
 )
 
-func member(id raft.NodeID, incarnation byte) raft.Member {
+func pairNumber(id raft.NodeID, incarnation byte) raft.Member {
 	return raft.Member{NodeID: id, Incarnation: raft.Incarnation{incarnation}}
 }
 
@@ -30,12 +30,12 @@ func markerOn(m *marker) (*markerFile, *memoryDisk) {
 }
 
 func lifeInNew() newLife {
-	return newLife{domain: newDomain, seat: 2, self: member(2, 1), peerAddr: "n2:5325", peers: []string{"n1:5325", "n3:5325"}, credentialEnd: 8}
+	return newLife{domain: newDomain, seat: 2, self: pairNumber(2, 1), peerAddr: "n2:5325", peers: []string{"n1:5325", "n3:5325"}, credentialEnd: 8}
 }
 
 // Each way to change the marker: what it holds after it, on the disk too.
 func TestMarkerChanges(t *testing.T) {
-	entered := &marker{domain: newDomain, seat: 2, peerAddr: "n2:5325", peers: []string{"n1:5325", "n3:5325"}, credentialEnd: 8, incarnations: []raft.Member{member(2, 1)}}
+	entered := &marker{domain: newDomain, seat: 2, peerAddr: "n2:5325", peers: []string{"n1:5325", "n3:5325"}, credentialEnd: 8, incarnations: []raft.Member{pairNumber(2, 1)}}
 	with := func(m *marker, change func(*marker)) *marker {
 		m = m.clone()
 		change(m)
@@ -51,17 +51,17 @@ func TestMarkerChanges(t *testing.T) {
 			with(entered, func(m *marker) { m.tokenMark = 99 })},
 		"enter the domain of the marker": {lifeIn(newDomain), func(f *markerFile) error { return f.enter(lifeInNew()) },
 			with(lifeIn(newDomain), func(m *marker) {
-				m.incarnations = append(m.incarnations, member(2, 1))
+				m.incarnations = append(m.incarnations, pairNumber(2, 1))
 				m.peers, m.credentialEnd = []string{"n1:5325", "n3:5325", "n2:5325"}, 8
 			})},
 		"an incarnation": {entered, func(f *markerFile) error { return f.addIncarnation(raft.Incarnation{9}) },
-			with(entered, func(m *marker) { m.incarnations = append(m.incarnations, member(0, 9)) })},
+			with(entered, func(m *marker) { m.incarnations = append(m.incarnations, pairNumber(0, 9)) })},
 		"an incarnation again": {entered, func(f *markerFile) error { return f.addIncarnation(raft.Incarnation{1}) }, entered},
-		"a NodeId": {with(entered, func(m *marker) { m.incarnations = append(m.incarnations, member(0, 9)) }),
-			func(f *markerFile) error { return f.setNodeID(member(4, 9), 2, "n2:5325") },
-			with(entered, func(m *marker) { m.incarnations = append(m.incarnations, member(4, 9)) })},
-		"a NodeId in another seat": {entered, func(f *markerFile) error { return f.setNodeID(member(4, 9), 3, "n7:1") },
-			with(entered, func(m *marker) { m.seat, m.peerAddr, m.incarnations = 3, "n7:1", append(m.incarnations, member(4, 9)) })},
+		"a NodeId": {with(entered, func(m *marker) { m.incarnations = append(m.incarnations, pairNumber(0, 9)) }),
+			func(f *markerFile) error { return f.setNodeID(pairNumber(4, 9), 2, "n2:5325") },
+			with(entered, func(m *marker) { m.incarnations = append(m.incarnations, pairNumber(4, 9)) })},
+		"a NodeId in another seat": {entered, func(f *markerFile) error { return f.setNodeID(pairNumber(4, 9), 3, "n7:1") },
+			with(entered, func(m *marker) { m.seat, m.peerAddr, m.incarnations = 3, "n7:1", append(m.incarnations, pairNumber(4, 9)) })},
 		"a token mark":           {entered, func(f *markerFile) error { return f.apply(markerChange{tokenMark: 5}) }, with(entered, func(m *marker) { m.tokenMark = 5 })},
 		"a lower token mark":     {lifeIn(newDomain), func(f *markerFile) error { return f.apply(markerChange{tokenMark: 5}) }, lifeIn(newDomain)},
 		"a mark beyond the file": {entered, func(f *markerFile) error { return f.apply(markerChange{tokenMark: math.MaxUint64}) }, with(entered, func(m *marker) { m.tokenMark = math.MaxInt64 })},
@@ -103,7 +103,7 @@ func TestMarkerIsACopy(t *testing.T) {
 func TestMarkerBeforeADomainIsEntered(t *testing.T) {
 	for name, change := range map[string]func(*markerFile) error{
 		"an incarnation": func(f *markerFile) error { return f.addIncarnation(raft.Incarnation{1}) },
-		"a NodeId":       func(f *markerFile) error { return f.setNodeID(member(1, 1), 1, "a:1") },
+		"a NodeId":       func(f *markerFile) error { return f.setNodeID(pairNumber(1, 1), 1, "a:1") },
 		"a mark":         func(f *markerFile) error { return f.apply(markerChange{tokenMark: 1}) },
 	} {
 		f, disk := markerOn(nil)
@@ -123,7 +123,7 @@ func TestMarkerForgetsTheLeastUseful(t *testing.T) {
 	f, _ := markerOn(full)
 	var added []raft.Member
 	for i := range byte(3) {
-		m := member(raft.NodeID(i)+1, 0xf0+i)
+		m := pairNumber(raft.NodeID(i)+1, 0xf0+i)
 		added = append(added, m)
 		if err := f.setNodeID(m, 5, "a:1"); err != nil {
 			t.Fatal(err)
@@ -197,7 +197,7 @@ func TestMarkerCrashBetweenAllSteps(t *testing.T) {
 		promise func(*marker) bool // holds of the marker once the step has returned
 	}{
 		{func(f *markerFile) error { return f.enter(lifeInNew()) }, func(m *marker) bool { return m.domain == newDomain && m.has(raft.Incarnation{1}) }},
-		{func(f *markerFile) error { return f.setNodeID(member(2, 1), 2, "n2:5325") }, func(m *marker) bool { return m.hasNodeID(2) }},
+		{func(f *markerFile) error { return f.setNodeID(pairNumber(2, 1), 2, "n2:5325") }, func(m *marker) bool { return m.hasNodeID(2) }},
 		{func(f *markerFile) error { return f.apply(markerChange{tokenMark: 1 << 25, opened: true}) }, func(m *marker) bool { return m.tokenMark >= 1<<25 && m.opened }},
 		{func(f *markerFile) error { return f.addIncarnation(raft.Incarnation{2}) }, func(m *marker) bool { return m.has(raft.Incarnation{2}) }},
 	}
