@@ -76,6 +76,11 @@ func runServer(t testing.TB, ts *testServer, tweak func(*Server)) *testServer {
 	}
 	go func() { ts.done <- ts.Run(context.Background()) }()
 	t.Cleanup(ts.end)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the server on %v:\n%s", ts.Addr(), ts.log)
+		}
+	})
 	return ts
 }
 

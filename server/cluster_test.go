@@ -127,3 +127,44 @@ func TestClusterBootstrapsAndServes(t *testing.T) {
 		})
 	}
 }
+
+// ready reports whether /readyz would say yes.
+func (ts *testServer) ready() bool { return observer{ts.Server}.ready() == "" }
+
+// A leader that stops hands over first; a node that comes back becomes a voter again, under another identity.
+func TestClusterRollingReboot(t *testing.T) {
+	c := newCluster(t, 3).startAll()
+	token := uint64(0)
+	for round := range c.nodes {
+		for i, ts := range c.nodes {
+			await(t, "node "+fmt.Sprint(i+1)+" to be ready", ts.ready)
+		}
+		leader := c.leader()
+		a := leader.session(t)
+		a.send(acquire(1, "kept", 0, 250_000))
+		r := a.reply()
+		if (r.Op == wire.OpGranted) != (round == 0) {
+			t.Fatalf("round %d: %c", round, r.Op)
+		}
+		a.send(acquire(2, fmt.Sprint("k", round), 0, 30_000))
+		granted := a.expect(wire.OpGranted, 0, 2)
+		if granted.Token <= token {
+			t.Fatalf("token %d after %d", granted.Token, token)
+		}
+		token = granted.Token
+		for i, ts := range c.nodes {
+			if ts == leader {
+				ts.end()
+				c.nodes[i] = nil
+				c.leader()
+				c.start(i, nil)
+			}
+		}
+	}
+	for i, ts := range c.nodes {
+		await(t, "node "+fmt.Sprint(i+1)+" to be ready", ts.ready)
+	}
+	if held := c.leader().stats().Held; held != 4 {
+		t.Fatalf("%d keys are held, want 4", held)
+	}
+}

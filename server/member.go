@@ -22,6 +22,8 @@ type member struct {
 	boot    *raft.Bootstrap        // while the domain is being made
 	offered *raft.InitialConfig    // received, and not accepted yet
 	ahead   *markerAhead           // from the start of Raft on
+	// introduced are the members that the leader has named when it admitted this process.
+	introduced []StatusMember
 
 	// Immutable once begun.
 	log        *slog.Logger
@@ -107,7 +109,11 @@ func (m *member) begin(fail func(error)) {
 	var once sync.Once
 	m.fail = func(err error) { once.Do(func() { fail(err) }) }
 	m.writer = startStateWriter(func(err error) {
-		m.engine.batch(&m.own, func(now lock.Time) { m.ahead.written(now.Mono, err) })
+		m.engine.batch(&m.own, func(now lock.Time) {
+			if m.ahead != nil {
+				m.ahead.written(now.Mono, err)
+			}
+		})
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
@@ -155,6 +161,9 @@ func (m *member) end(ctx context.Context) error {
 	m.cancel()
 	m.link.close()
 	<-m.lived
+	m.engine.mu.Lock()
+	m.node, m.ahead = nil, nil // nothing is decided or written any more
+	m.engine.mu.Unlock()
 	if err := m.writer.stop(ctx); err != nil {
 		return fmt.Errorf("writing the marker at the end: %w; it says less than it could, which the next start repairs", err)
 	}

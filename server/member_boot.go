@@ -206,16 +206,23 @@ func (m *member) startRaft(initial *raft.InitialConfig, tokenBase uint64, afterL
 // aim says to the transport whom to be connected to: the members, or where the plan says that some may be.
 func (m *member) aim() {
 	var targets []peerTarget
-	if m.node != nil {
+	switch {
+	case m.node == nil && m.plan.mode == startBootstrap:
+		for _, s := range m.plan.bootstrap.Seats {
+			if raft.Seat(s.Seat) != m.plan.seat {
+				targets = append(targets, peerTarget{addr: s.PeerAddr})
+			}
+		}
+	case m.node != nil && len(m.node.Registry().Members) > 0:
 		for _, info := range m.node.Registry().Members {
 			if info.Member != m.self {
 				targets = append(targets, peerTarget{member: info.Member, addr: info.PeerAddr})
 			}
 		}
-	} else if m.plan.mode == startBootstrap {
-		for _, s := range m.plan.bootstrap.Seats {
-			if raft.Seat(s.Seat) != m.plan.seat {
-				targets = append(targets, peerTarget{addr: s.PeerAddr})
+	default: // a learner without a snapshot knows those of whom the leader has told it
+		for i := range m.introduced {
+			if target := m.introduced[i].target(); target.member != m.self {
+				targets = append(targets, target)
 			}
 		}
 	}

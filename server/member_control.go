@@ -48,9 +48,9 @@ func (m *member) change(now lock.Time, request *wire.ControlRequest, answer func
 			answer(m.refusalReply(err))
 			return
 		}
-		answer(&wire.ControlReply{
-			Code: wire.ControlDone, Domain: m.plan.domain, Seat: uint8(o.Seat), Member: pairOf(o.Member), PeerAddr: o.PeerAddr, ExpiresMillis: o.ExpiresMillis,
-		})
+		reply := m.statusReply()
+		reply.Seat, reply.Member, reply.PeerAddr, reply.ExpiresMillis = uint8(o.Seat), pairOf(o.Member), o.PeerAddr, o.ExpiresMillis
+		answer(reply)
 	})
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -130,13 +131,17 @@ func (m *member) rejoin(ctx context.Context) error {
 // admitted makes this process the learner that the leader has admitted.
 func (m *member) admitted(reply *wire.ControlReply) (err error) {
 	self := memberOf(reply.Member)
+	var st Status
+	if err := json.Unmarshal(reply.Data, &st); err != nil {
+		return fmt.Errorf("reading who the members are: %w", err)
+	}
 	if err := m.marker.setNodeID(self, raft.Seat(reply.Seat), reply.PeerAddr); err != nil {
 		return err
 	}
 	m.log.Info("admitted: catching up as a learner", "member", self.String(), "seat", reply.Seat)
 	m.engine.batch(&m.own, func(now lock.Time) {
 		m.self, m.plan.seat, m.plan.peerAddr = self, raft.Seat(reply.Seat), reply.PeerAddr
-		m.replica.waiting = ""
+		m.introduced = st.Members
 		err = m.startRaft(nil, 0, false)
 	})
 	return err

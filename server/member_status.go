@@ -71,3 +71,10 @@ func (m *member) memberStatus(info *raft.MemberInfo, st *raft.Status) StatusMemb
 	}
 	return s
 }
+
+// target is the member that s describes, as one to be connected to.
+func (s *StatusMember) target() peerTarget {
+	t := peerTarget{member: raft.Member{NodeID: raft.NodeID(s.NodeID)}, addr: s.PeerAddr}
+	hex.Decode(t.member.Incarnation[:], []byte(s.Incarnation)[:min(len(s.Incarnation), 2*len(t.member.Incarnation))])
+	return t
+}

@@ -70,6 +70,9 @@ func (h *peerShake) dial(role wire.PeerRole, expected raft.Member) error {
 		return err
 	}
 	h.intro.named = h.intro.named && expected.NodeID != 0
+	if h.intro.Sender != expected {
+		h.intro.ShownTerm = 0 // that is the term of the one who was expected
+	}
 	if err := h.write(wire.PeerTypeProof, h.proof()); err != nil {
 		return err
 	}
