@@ -309,6 +309,37 @@ func TestConnectionLossElectsAtOnce(t *testing.T) {
 	}
 }
 
+// TestProposalDuringDrainWaits: what an application proposes as it applies comes after everything proposed before.
+func TestProposalDuringDrainWaits(t *testing.T) {
+	c, l := serving(t, 3)
+	c.propose(l, "a")
+	c.deliver()
+	if err := l.Propose([]byte("b")); err != nil {
+		t.Fatal(err)
+	}
+	last := l.log.last
+	rd := l.Ready()
+	if err := l.Propose([]byte("c")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rd.Messages {
+		c.post(&rd.Messages[i])
+	}
+	if l.log.last != last {
+		t.Error("appended while the log is being read")
+	}
+	l.Advance()
+	if l.log.last != last+1 || l.proposals.undecided() != 2 {
+		t.Errorf("last %d, was %d; %d undecided", l.log.last, last, l.proposals.undecided())
+	}
+	c.drain(l)
+	c.deliver()
+	c.tick(15)
+	if l.own != 3 || string(l.app.commands[2]) != "c" || !c.converged() {
+		t.Errorf("%d own, %q", l.own, l.app.commands)
+	}
+}
+
 func TestInputDuringDrainPanics(t *testing.T) {
 	_, p := lone(t)
 	p.Tick(testWall)
@@ -316,7 +347,7 @@ func TestInputDuringDrainPanics(t *testing.T) {
 	for name, input := range map[string]func(){
 		"Tick":    func() { p.Tick(testWall) },
 		"Step":    func() { p.Step(&Message{Kind: MsgPreVote, From: testMember(2), To: p.self}) },
-		"Propose": func() { _ = p.Propose(nil) },
+		"Control": func() { _, _ = p.ProposeControl(&Control{Kind: ControlAbort}, testWall) },
 		"Ready":   func() { p.Ready() },
 		"hint":    func() { p.ReportConnectionLoss(testMember(2)) },
 	} {

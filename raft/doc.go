@@ -9,7 +9,7 @@
 //	for {
 //		n.Tick(wall) / n.Step(&msg) / n.Propose(cmd) / ...    // any number of inputs
 //		for n.HasReady() {
-//			rd := n.Ready()             // no input from here to Advance
+//			rd := n.Ready()             // no input but Propose from here to Advance
 //			react(rd.State)             // a step-down first of all
 //			encode(rd.Messages)         // they alias the core's memory
 //			settle(rd.Installed)        // proposals whose fate is unknown
@@ -20,7 +20,8 @@
 //
 // # Contract
 //
-//   - Everything in a Ready is valid until Advance. Input between Ready and Advance panics.
+//   - Everything in a Ready is valid until Advance. Input between Ready and Advance panics, but for Propose, which waits:
+//     an application may propose as it applies.
 //   - Every entry in Ready.Committed is applied before Advance: StateMachine is asked for a snapshot in between inputs,
 //     and its state is then the one at the applied index.
 //   - Each accepted proposal is settled exactly once, in the order of proposing: Own, Lost or Unknown. Own and Lost are

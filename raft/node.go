@@ -124,9 +124,10 @@ func (n *Node) Tick(wallMillis int64) {
 
 // Propose appends a command of the application, which is copied and then counts as undecided until a Ready settles it
 // (Installed.Unknown, Committed.Lost, Committed.Own, Ready.Lost), in the order of proposing. While leadership is being
-// transferred it is accepted and waits. Errors: ErrNotLeader, ErrNotServing, ErrOverloaded, ErrTooLarge.
+// transferred it is accepted and waits. It is the one input that is allowed between Ready and Advance, for what an
+// application proposes as it applies; it waits for Advance then. Errors: ErrNotLeader, ErrNotServing, ErrOverloaded,
+// ErrTooLarge.
 func (n *Node) Propose(data []byte) error {
-	n.mustBeOpen()
 	switch {
 	case n.role != RoleLeader:
 		return ErrNotLeader
@@ -137,7 +138,7 @@ func (n *Node) Propose(data []byte) error {
 	case n.unappliedBytes()+len(data)+entryOverhead > n.cfg.MaxUnappliedBytes:
 		return ErrOverloaded
 	}
-	if n.reign.transfer.active {
+	if n.draining || n.reign.transfer.active {
 		n.proposals.hold(data)
 		return nil
 	}
@@ -202,7 +203,7 @@ func (n *Node) state() State {
 }
 
 // mustBeOpen panics when the driver breaks the one rule of the drain: what Ready handed out aliases the core's memory,
-// so that no input may come before Advance.
+// so that no input but Propose may come before Advance.
 func (n *Node) mustBeOpen() {
 	if n.draining {
 		panic("raft: input between Ready and Advance")

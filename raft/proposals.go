@@ -19,7 +19,7 @@ type proposalRun struct {
 
 func (r proposalRun) count() int { return int(r.last - r.first + 1) }
 
-// heldProposals wait while leadership is being transferred.
+// heldProposals wait while leadership is being transferred, or for Advance.
 type heldProposals struct {
 	data []byte
 	ends []int
@@ -36,7 +36,7 @@ func (p *proposals) add(term, index uint64) {
 	p.runs = append(p.runs, proposalRun{term: term, first: index, last: index})
 }
 
-// hold keeps a copy of data until the transfer ends.
+// hold keeps a copy of data until it may be appended.
 func (p *proposals) hold(data []byte) {
 	p.held.data = append(p.held.data, data...)
 	p.held.ends = append(p.held.ends, len(p.held.data))

@@ -70,7 +70,7 @@ func (n *Node) HasReady() bool {
 	return n.state() != n.lastState
 }
 
-// Ready returns all output since the last. No input is allowed until Advance.
+// Ready returns all output since the last. No input but Propose is allowed until Advance.
 func (n *Node) Ready() *Ready {
 	n.mustBeOpen()
 	n.draining = true
@@ -140,6 +140,7 @@ func (n *Node) Advance() {
 	n.msgs = n.msgs[:0]
 	n.sendBuf = n.sendBuf[:0]
 	if n.role == RoleLeader {
+		n.releaseHeld()
 		n.duties()
 	}
 	n.compact()

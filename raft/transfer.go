@@ -73,7 +73,14 @@ func (n *Node) tickTransfer() {
 		return
 	}
 	n.endTransfer("not taken over in time")
-	n.proposals.release(n.propose)
+	n.releaseHeld()
+}
+
+// releaseHeld appends the proposals that had to wait, unless a transfer still keeps them.
+func (n *Node) releaseHeld() {
+	if !n.reign.transfer.active {
+		n.proposals.release(n.propose)
+	}
 }
 
 func (n *Node) endTransfer(why string) {
