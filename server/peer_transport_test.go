@@ -1,0 +1,471 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"ticketing.internal/raft"
+	"ticketing.internal/wire"
+)
+
+// connectedPeers are two nodes of which a has dialled b.
+func connectedPeers(t testing.TB, limits peerLimits) (a, b *peerNode) {
+	t.Helper()
+	a = newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{limits: limits})
+	b = newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{limits: limits})
+	a.dialsTo(b.target())
+	a.driver.await(t, "connected")
+	b.driver.await(t, "admit")
+	return a, b
+}
+
+func TestPeersCarryFrames(t *testing.T) {
+	a, b := connectedPeers(t, peerLimits{})
+	want := appendMessage(peerMember(2), 250_000)
+	a.send(want)
+	a.send(&raft.Message{Kind: raft.MsgTimeoutNow, To: peerMember(2), Term: 3, Target: peerMember(2)})
+	a.send(&raft.Message{Kind: raft.MsgPreVote, To: peerMember(9), Term: 3}) // to nobody
+	a.flush()
+	var got []wire.PeerType
+	for len(got) < 2 {
+		h := b.driver.await(t, "received")
+		if len(got) == 0 {
+			m := raft.Message{}
+			if err := raft.DecodeMessage(raft.MsgAppendEntries, []byte(h.body), &m); err != nil || len(m.Entries) != len(want.Entries) || m.Index != 7 {
+				t.Errorf("decoded %d entries, %v", len(m.Entries), err)
+			}
+		}
+		got = append(got, h.types...)
+	}
+	if got[0] != wire.PeerTypeAppendEntries || got[1] != wire.PeerTypeTimeoutNow || len(got) != 2 {
+		t.Errorf("received %v", got)
+	}
+}
+
+func TestRaftNeedsBothPairs(t *testing.T) {
+	a := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	b := newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{})
+	a.dialsTo(peerTarget{addr: b.addr().String()})
+	a.driver.await(t, "connected")
+	a.send(appendMessage(peerMember(2), 10))
+	a.sendTo(peerMember(2), wire.PeerTypeInitialConfig, func(dst []byte) []byte { return append(dst, "initial"...) })
+	a.broadcast(wire.PeerTypeAccepted, func(dst []byte) []byte { return append(dst, "accepted"...) })
+	a.flush()
+	var got []wire.PeerType
+	for len(got) < 2 {
+		got = append(got, b.driver.await(t, "received").types...)
+	}
+	if got[0] != wire.PeerTypeInitialConfig || got[1] != wire.PeerTypeAccepted {
+		t.Errorf("received %v", got)
+	}
+	// A peer that sends Raft all the same is closed.
+	p := newRawPeer(t, dialRaw(t, b), peerMember(3), clusterSecrets(t, secretA))
+	if err := p.shake.dial(wire.PeerRolePeer, raft.Member{}); err != nil {
+		t.Fatal(err)
+	}
+	p.say(wire.PeerTypePreVote, string(raft.AppendMessage(nil, &raft.Message{Kind: raft.MsgPreVote})))
+	p.expectEnd()
+	b.log.await(t, "sent what does not check")
+	if b.driver.has("received") {
+		t.Error("it was handled")
+	}
+}
+
+func TestNewerConnectionReplacesTheOlder(t *testing.T) {
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	first := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+	n.driver.await(t, "admit")
+	second := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+	first.expectEnd()
+	second.say(wire.PeerTypeAccepted, "still here")
+	if h := <-n.driver.happened; h.what != "admit" {
+		t.Fatalf("%s happened before the newer connection was let in", h.what)
+	}
+	if h := <-n.driver.happened; h.what != "received" || h.body != "still here" {
+		t.Fatalf("%s happened", h.what)
+	}
+	third := rawClient(t, n, peerMember(3), wire.PeerRolePeer) // another pair replaces nothing
+	n.driver.await(t, "admit")
+	second.Close()
+	if h := n.driver.await(t, "ended"); h.in.Sender != peerMember(2) {
+		t.Errorf("%v ended", h.in.Sender)
+	}
+	third.Close()
+	if h := n.driver.await(t, "ended"); h.in.Sender != peerMember(3) {
+		t.Errorf("%v ended", h.in.Sender)
+	}
+}
+
+func TestRefusedConnectionReplacesNothing(t *testing.T) {
+	d := newFakeDriver(peerMember(1))
+	n := newPeerNode(t, d, peerNodeOptions{})
+	first := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+	d.await(t, "admit")
+	d.mu.Lock()
+	d.refuse = func(*peerIntroduction) peerRefusal { return peerRefusal{reason: raft.RefuseRegressed} }
+	d.mu.Unlock()
+	if types := rawClient(t, n, peerMember(2), wire.PeerRolePeer).expectEnd(); len(types) != 1 || types[0] != wire.PeerTypeRefuse {
+		t.Fatalf("the copy was told %v", types)
+	}
+	first.say(wire.PeerTypeAccepted, "still here")
+	d.await(t, "received")
+	if d.has("ended") {
+		t.Error("a refused connection has ended another")
+	}
+}
+
+func TestDroppedPeerIsToldWhy(t *testing.T) {
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	l, addr := listenRaw(t)
+	n.dialsTo(peerTarget{member: peerMember(2), addr: addr})
+	theirs := acceptRaw(t, l, peerMember(2))
+	if err := theirs.shake.accept(); err != nil {
+		t.Fatal(err)
+	}
+	n.driver.await(t, "connected")
+	ours := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+	n.driver.await(t, "admit")
+	n.drop(peerMember(2), peerRefusal{reason: raft.RefuseRetired, voter: peerMember(4)})
+	n.send(appendMessage(peerMember(2), 10)) // nothing follows the last word
+	n.flush()
+	ours.say(wire.PeerTypeAccepted, "too late")
+	for _, p := range []*rawPeer{theirs, ours} {
+		f, err := p.in.one(wire.MaxPeerBody)
+		if err != nil || f.Type != wire.PeerTypeRefuse {
+			t.Fatalf("told %v, %v", f.Type, err)
+		}
+		if why, proved, err := p.shake.readRefusal(f.Body); !proved || err != nil || why.voter != peerMember(4) || why.reason != raft.RefuseRetired {
+			t.Errorf("told %+v, proved %v, %v", why, proved, err)
+		}
+		if types := p.expectEnd(); len(types) != 0 {
+			t.Errorf("then %v", types)
+		}
+		p.Close()
+	}
+	for {
+		h := <-n.driver.happened
+		if h.what == "received" {
+			t.Error("a frame of a dropped peer was handled")
+		}
+		if h.what == "ended" {
+			break
+		}
+	}
+}
+
+func TestSlowPeer(t *testing.T) {
+	const bulkFrame, limit = 64 << 10, 2 << 20
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{limits: peerLimits{urgentBytes: limit, bulkBytes: limit}})
+	l, addr := listenRaw(t)
+	n.dialsTo(peerTarget{member: peerMember(2), addr: addr})
+	p := acceptRaw(t, l, peerMember(2))
+	if err := p.shake.accept(); err != nil {
+		t.Fatal(err)
+	}
+	n.driver.await(t, "connected")
+	c := n.dialled(peerMember(2))
+	chunk := &raft.Message{Kind: raft.MsgInstallSnapshot, To: peerMember(2), Data: make([]byte, bulkFrame)}
+	dropped := func() uint64 {
+		c.queue.mu.Lock()
+		defer c.queue.mu.Unlock()
+		if len(c.queue.bulk)-c.queue.bulkAt > limit || len(c.queue.urgent) > limit {
+			t.Fatalf("%d bytes of bulk and %d urgent ones wait; at most %d may", len(c.queue.bulk)-c.queue.bulkAt, len(c.queue.urgent), limit)
+		}
+		return c.queue.dropped
+	}
+	// The peer reads nothing: the kernel's buffers fill, then the queue, and then chunks are dropped.
+	for dropped() < 100 {
+		n.send(chunk)
+		n.flush()
+	}
+	c.queue.mu.Lock()
+	waiting := (len(c.queue.bulk) - c.queue.bulkAt) / bulkFrame
+	c.queue.mu.Unlock()
+	n.send(&raft.Message{Kind: raft.MsgAppendEntries, To: peerMember(2)}) // a heartbeat
+	n.flush()
+	n.send(&raft.Message{Kind: raft.MsgPreVote, To: peerMember(2)})
+	n.flush()
+	var behind int // chunks that come behind the heartbeat
+	for heartbeat := false; behind < waiting-1; {
+		f, err := p.in.one(wire.MaxPeerBody)
+		if err != nil {
+			t.Fatalf("the connection to a slow peer was closed: %v, heartbeat %v, %d chunks behind it", err, heartbeat, behind)
+		}
+		heartbeat = heartbeat || f.Type == wire.PeerTypeAppendEntries
+		if heartbeat && f.Type == wire.PeerTypeInstallSnapshot {
+			behind++
+		}
+	}
+	if n.driver.has("refused") {
+		t.Error("refused")
+	}
+	// Urgent frames are bounded too.
+	for before := dropped(); dropped() < before+10; {
+		n.send(appendMessage(peerMember(2), 200_000))
+		n.flush()
+	}
+}
+
+func TestPeerQueueOrder(t *testing.T) {
+	q := peerQueue{urgentLimit: 1000, bulkLimit: 1000}
+	body := func(text string) func([]byte) []byte { return func(dst []byte) []byte { return append(dst, text...) } }
+	var spare []byte
+	take := func() (out string) {
+		spare = q.take(spare)
+		for b := spare; len(b) > 0; {
+			var f wire.PeerFrame
+			n, err := wire.DecodePeerFrame(b, wire.MaxPeerBody, &f)
+			if n == 0 {
+				t.Fatal(err)
+			}
+			out += string(f.Body)
+			b = b[n:]
+		}
+		return out
+	}
+	for _, text := range []string{"a", "b", "c"} {
+		q.add(wire.PeerTypeInstallSnapshot, 0, body(text))
+	}
+	q.add(wire.PeerTypeAppendEntries, 0, body("1"))
+	q.add(wire.PeerTypePreVote, 0, body("2"))
+	got := take() + " " + take()
+	q.add(wire.PeerTypeAppendEntries, 0, body("3"))
+	got += " " + take() + " " + take() + " " + take() + " " + take()
+	if got != "12 a 3 b c " || q.waiting() {
+		t.Errorf("taken: %q", got)
+	}
+	big := body(string(make([]byte, 900)))
+	if !q.add(wire.PeerTypeAppendEntries, 0, big) || q.add(wire.PeerTypeAppendEntries, 0, big) || !q.add(wire.PeerTypeAppendEntries, 0, body("small")) {
+		t.Error("the bound does not hold")
+	}
+	if q.add(wire.PeerTypePreVote, 0, body(string(make([]byte, wire.MaxPeerBody+1)))) || q.dropped != 2 {
+		t.Errorf("a frame that is too long was queued; %d dropped", q.dropped)
+	}
+	take()
+	if !q.add(wire.PeerTypeAppendEntries, 0, body(string(make([]byte, 5000)))) {
+		t.Error("a frame above the bound finds no room in an empty queue")
+	}
+}
+
+func TestGarbageClosesTheConnection(t *testing.T) {
+	good := frameBytes(wire.PeerTypeAccepted, "good")
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)-1] ^= 1
+	tests := map[string][]byte{
+		"checksum":       flipped,
+		"unknown type":   frameBytes(99, "x"),
+		"reserved":       append([]byte{0, 0, 0, 0, 14, 1}, make([]byte, 10)...),
+		"too long":       {0x00, 0x10, 0x00, 0x01, 14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		"out of place":   frameBytes(wire.PeerTypeHello, "x"),
+		"a bad Refuse":   frameBytes(wire.PeerTypeRefuse, "x"),
+		"Control":        frameBytes(wire.PeerTypeControl, "\x01"),
+		"not our bodies": nil, // the driver says so
+	}
+	for name, garbage := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newFakeDriver(peerMember(1))
+			if garbage == nil {
+				d.failure = fmt.Errorf("%w of AppendEntries", raft.ErrMalformed)
+			}
+			n := newPeerNode(t, d, peerNodeOptions{})
+			p := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+			p.Write(append(bytes.Clone(good), garbage...))
+			p.expectEnd()
+			if h := d.await(t, "received"); h.body != "good" || len(h.types) != 1 {
+				t.Errorf("received %v, %q", h.types, h.body)
+			}
+			n.log.await(t, "sent what does not check")
+			d.await(t, "ended")
+		})
+	}
+}
+
+func TestEveryFrameCut(t *testing.T) {
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	whole := frameBytes(wire.PeerTypeAppendEntries, "a body of some bytes")
+	for size := range len(whole) {
+		p := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+		n.driver.await(t, "admit")
+		p.Write(whole[:size])
+		p.Close()
+		for h := range n.driver.happened {
+			if h.what == "received" {
+				t.Fatalf("%d of %d bytes were handled", size, len(whole))
+			}
+			if h.what == "ended" {
+				break
+			}
+		}
+	}
+	// In two parts it is one frame.
+	p := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
+	for size := 1; size < len(whole); size++ {
+		p.Write(whole[:size])
+		p.Write(whole[size:])
+		if h := n.driver.await(t, "received"); h.body != "a body of some bytes" {
+			t.Fatalf("cut after %d bytes: %q", size, h.body)
+		}
+	}
+}
+
+func TestNamesAreResolvedAtEachDial(t *testing.T) {
+	b := newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{})
+	answers := [][]netip.Addr{nil, {netip.MustParseAddr("127.0.0.2")}, {netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.1")}}
+	asked := make(chan string, 100)
+	resolve := func(_ context.Context, host string) ([]netip.Addr, error) {
+		asked <- host
+		if len(answers) == 0 {
+			return nil, errors.New("no such name")
+		}
+		a := answers[0]
+		answers = answers[1:]
+		return a, nil
+	}
+	a := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{limits: peerLimits{resolve: resolve}})
+	_, port, _ := net.SplitHostPort(b.addr().String())
+	a.dialsTo(peerTarget{member: peerMember(2), addr: "node-2.test:" + port})
+	a.log.await(t, "the name has no address")
+	a.log.await(t, "127.0.0.2")
+	a.driver.await(t, "connected") // by the second address of the third answer
+	if !a.isMemberAddr(netip.MustParseAddr("127.0.0.1")) || a.isMemberAddr(netip.MustParseAddr("127.0.0.9")) {
+		t.Error("the addresses of members are not known")
+	}
+	if len(asked) != 3 {
+		t.Errorf("asked %d times", len(asked))
+	}
+}
+
+func TestTargetsChange(t *testing.T) {
+	a, b := connectedPeers(t, peerLimits{})
+	c := newPeerNode(t, newFakeDriver(peerMember(3)), peerNodeOptions{})
+	before := a.dialled(peerMember(2))
+	a.dialsTo(b.target(), c.target())
+	a.driver.await(t, "connected")
+	if a.dialled(peerMember(2)) != before || !a.connectedTo(peerMember(3)) {
+		t.Error("a target that stays was dialled again, or the new one was not")
+	}
+	a.dialsTo(c.target())
+	b.driver.await(t, "ended")
+	if a.connectedTo(peerMember(2)) {
+		t.Error("a target that is gone is still connected")
+	}
+	// The process has got a NodeID: every connection is made anew under it.
+	a.driver.mu.Lock()
+	a.driver.id.self.NodeID = 6
+	a.driver.mu.Unlock()
+	a.dialsTo(c.target())
+	for c.driver.await(t, "admit").in.Sender.NodeID != 6 {
+	}
+}
+
+func TestConnectionComesBack(t *testing.T) {
+	a, b := connectedPeers(t, peerLimits{})
+	for range 5 {
+		a.dialled(peerMember(2)).tcp.Close()
+		b.driver.await(t, "admit")
+		a.driver.await(t, "connected")
+	}
+}
+
+// TestPeersLeaveNothingBehind: goroutines and descriptors are what they were before.
+func TestPeersLeaveNothingBehind(t *testing.T) {
+	count := func() (goroutines, fds int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("needs /proc/self/fd")
+		}
+		return runtime.NumGoroutine(), len(entries)
+	}
+	turn := func() {
+		t.Run("turn", func(t *testing.T) {
+			a, b := connectedPeers(t, peerLimits{})
+			b.dialsTo(a.target(), peerTarget{addr: "127.0.0.1:1"})
+			b.driver.await(t, "connected")
+			dialRaw(t, a)
+			rawClient(t, a, peerMember(5), wire.PeerRolePeer).Close()
+			rawClient(t, a, peerMember(0), wire.PeerRoleControl)
+			a.send(appendMessage(peerMember(2), 100_000))
+			a.flush()
+			b.driver.await(t, "received")
+		})
+	}
+	turn()
+	goroutines, fds := count()
+	for range 5 {
+		turn()
+	}
+	for deadline := time.Now().Add(patience); ; runtime.Gosched() { // goroutines that have ended are counted for a moment
+		g, f := count()
+		if g <= goroutines && f <= fds {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines and %d descriptors, before %d and %d", g, f, goroutines, fds)
+		}
+	}
+}
+
+func TestPeerPlaces(t *testing.T) {
+	source := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+	second := int64(time.Second)
+	var p peerPlaces
+	var first *peerConn
+	for i := range peerPlacesInAll - memberPlaces {
+		c := new(peerConn)
+		if i == 1 {
+			first = c
+		}
+		src := source(1 + i%3)
+		if i%3 == 2 {
+			src = source(2) // has two thirds
+		}
+		if victim, ok := p.enter(c, src, false, int64(i)); victim != nil || !ok {
+			t.Fatalf("place %d is taken", i)
+		}
+	}
+	if victim, ok := p.enter(new(peerConn), source(9), false, second); victim != nil || ok {
+		t.Error("a stranger got a place although nobody is over his time")
+	}
+	for i := range memberPlaces {
+		if victim, ok := p.enter(new(peerConn), source(9), true, second); victim != nil || !ok {
+			t.Fatalf("place %d of members is taken", i)
+		}
+	}
+	if victim, ok := p.enter(new(peerConn), source(9), false, 3*second); victim != first || !ok {
+		t.Errorf("the oldest of the source with the most had to make room: %v", victim == first)
+	}
+	newcomer := new(peerConn)
+	if victim, ok := p.enter(newcomer, source(8), true, 3*second); victim == nil || !ok {
+		t.Error("a member got no place")
+	}
+	p.leave(newcomer)
+	if victim, ok := p.enter(new(peerConn), source(7), false, 3*second); victim != nil || !ok {
+		t.Error("the place of a connection that left is not free")
+	}
+	if len(p.everybody) != peerPlacesInAll-memberPlaces || len(p.members) != memberPlaces {
+		t.Errorf("%d and %d places", len(p.everybody), len(p.members))
+	}
+}
+
+func TestMembersGetInThroughAFlood(t *testing.T) {
+	a := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	b := newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{})
+
+	for range peerPlacesInAll - memberPlaces {
+		dialRaw(t, b)
+	}
+	newRawPeer(t, dialRaw(t, b), peerMember(9), clusterSecrets(t, secretA)).expectEnd() // all places are taken
+	b.dialsTo(a.target())                                                               // by which b knows the address of a
+	b.driver.await(t, "connected")
+	a.dialsTo(b.target())
+	a.driver.await(t, "connected")
+
+}
