@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"ticketing.internal/auth"
+	"ticketing.internal/raft"
+	"ticketing.internal/wire"
+)
+
+func controlClient(t testing.TB, secret string, peers ...string) *ControlClient {
+	t.Helper()
+	c, err := NewControlClient(ControlConfig{Peers: peers, Secrets: [][]byte{[]byte(secret)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answering is a node that answers every request with reply.
+func answering(t testing.TB, id raft.NodeID, reply func(r *wire.ControlRequest) *wire.ControlReply) *peerNode {
+	t.Helper()
+	d := newFakeDriver(peerMember(id))
+	d.answer = reply
+	return newPeerNode(t, d, peerNodeOptions{})
+}
+
+func TestControlFollowsTheLeader(t *testing.T) {
+	expires := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	leader := answering(t, 1, func(r *wire.ControlRequest) *wire.ControlReply {
+		if r.Seat != 2 || r.PeerAddr != "new:5325" || r.ValidMillis != 60_000 {
+			return &wire.ControlReply{Code: wire.ControlRejected, Text: "not what was sent"}
+		}
+		return &wire.ControlReply{
+			Code: wire.ControlDone, Domain: testPeerDomain, Seat: 2, Member: wire.PeerPair{NodeID: 4}, PeerAddr: "new:5325", ExpiresMillis: expires.UnixMilli(),
+		}
+	})
+	follower := answering(t, 2, func(*wire.ControlRequest) *wire.ControlReply {
+		return &wire.ControlReply{Code: wire.ControlNotLeader, Leader: leader.addr().String()}
+	})
+	_, nobody := listenRaw(t)
+	c := controlClient(t, secretA, "127.0.0.1:1", follower.addr().String(), nobody)
+	got, err := c.Prepare(background(t), 2, "new:5325", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Seat != 2 || got.NodeID != 4 || got.PeerAddr != "new:5325" || !got.Expires.Equal(expires) {
+		t.Errorf("prepared %+v", got)
+	}
+	credential, _, err := auth.ParseJoin(clusterSecrets(t, secretB, secretA), got.Credential)
+	if err != nil || credential.NodeID != 4 || credential.Domain != testPeerDomain || credential.Seat != 2 || credential.Expired(expires.UnixMilli()-1) {
+		t.Errorf("the credential says %+v, %v", credential, err)
+	}
+}
+
+func TestControlAnswers(t *testing.T) {
+	reply := func(r wire.ControlReply) func(*wire.ControlRequest) *wire.ControlReply {
+		return func(*wire.ControlRequest) *wire.ControlReply { return &r }
+	}
+	tests := []struct {
+		name   string
+		secret string
+		answer func(*wire.ControlRequest) *wire.ControlReply
+		want   error
+		text   string
+	}{
+		{"done", secretA, reply(wire.ControlReply{Code: wire.ControlDone, Text: "seat 2 leads"}), nil, "seat 2 leads"},
+		{"rejected", secretA, reply(wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonUnderWay)}), ErrControlRejected, "rejected: a replacement is under way"},
+		{"unknown", secretA, reply(wire.ControlReply{Code: wire.ControlUnknown}), ErrOutcomeUnknown, ""},
+		{"no leader", secretA, reply(wire.ControlReply{Code: wire.ControlNotLeader}), ErrNoLeader, ""},
+		{"not serving", secretA, reply(wire.ControlReply{Code: wire.ControlUnavailable, Text: "not open yet"}), ErrNoLeader, ""},
+		{"another secret", secretB, reply(wire.ControlReply{Code: wire.ControlDone}), ErrClusterSecret, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := answering(t, 1, tt.answer)
+			c := controlClient(t, tt.secret, n.addr().String())
+			_, err := c.round(background(t), &wire.ControlRequest{Kind: wire.ControlTransfer, Seat: 2})
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("%v; want %v", err, tt.want)
+			}
+			if tt.want == ErrNoLeader {
+				return
+			}
+			text, err := c.Transfer(background(t), 2)
+			if !errors.Is(err, tt.want) || err == nil && text != tt.text || err != nil && tt.text != "" && err.Error() != tt.text {
+				t.Errorf("%q, %v; want %q", text, err, tt.text)
+			}
+		})
+	}
+	c := controlClient(t, secretA, "127.0.0.1:1")
+	if _, err := c.Abort(background(t)); !errors.Is(err, ErrClusterUnreachable) {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+func TestControlWaitsForALeader(t *testing.T) {
+	asked := 0
+	n := answering(t, 1, func(*wire.ControlRequest) *wire.ControlReply {
+		if asked++; asked < 3 {
+			return &wire.ControlReply{Code: wire.ControlNotLeader}
+		}
+		return &wire.ControlReply{Code: wire.ControlDone, Data: []byte(`{"mode":"cluster"}`)}
+	})
+	data, err := controlClient(t, secretA, n.addr().String()).Status(background(t))
+	if err != nil || string(data) != `{"mode":"cluster"}` || asked != 3 {
+		t.Errorf("%s, %v after %d questions", data, err, asked)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	silent := answering(t, 1, func(*wire.ControlRequest) *wire.ControlReply { cancel(); return nil })
+	if _, err := controlClient(t, secretA, silent.addr().String()).Abort(ctx); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("no answer: %v", err)
+	}
+}
+
+func TestCanStopNamesTheNodeThatWasAsked(t *testing.T) {
+	leader := answering(t, 1, func(r *wire.ControlRequest) *wire.ControlReply {
+		if r.Seat == 3 {
+			return &wire.ControlReply{Code: wire.ControlRejected, Text: "seat 2 is silent"}
+		}
+		return &wire.ControlReply{Code: wire.ControlDone, Text: "it may"}
+	})
+	follower := answering(t, 3, func(*wire.ControlRequest) *wire.ControlReply {
+		return &wire.ControlReply{Code: wire.ControlNotLeader, Leader: leader.addr().String(), Seat: 3}
+	})
+	for peer, want := range map[string]bool{leader.addr().String(): true, follower.addr().String(): false} {
+		yes, why, err := controlClient(t, secretA, peer).CanStop(background(t), 0)
+		if yes != want || why == "" || err != nil {
+			t.Errorf("%v, %q, %v; want %v", yes, why, err, want)
+		}
+	}
+}
+
+func TestRequestsKeepToTheirRole(t *testing.T) {
+	done := func(*wire.ControlRequest) *wire.ControlReply { return &wire.ControlReply{Code: wire.ControlDone} }
+	for _, role := range []wire.PeerRole{wire.PeerRoleJoin, wire.PeerRoleControl} {
+		for kind := wire.ControlStatus; kind <= wire.ControlRejoin; kind++ {
+			n := answering(t, 1, done)
+			p := rawClient(t, n, raft.Member{Incarnation: raft.Incarnation{9}}, role)
+			p.say(wire.PeerTypeControl, string(wire.AppendControlRequest(nil, &wire.ControlRequest{Kind: kind})))
+			f, err := p.in.one(wire.MaxPeerBody)
+			if allowed := kind.Role() == role; allowed != (err == nil && f.Type == wire.PeerTypeControlReply) || allowed != n.driver.has("control") {
+				t.Errorf("%v in the role %v: answered type %d, %v", kind, role, f.Type, err)
+			}
+		}
+	}
+}
+
+func TestJoinerAsks(t *testing.T) {
+	joiner := newPeerNode(t, newFakeDriver(raft.Member{Incarnation: raft.Incarnation{9}}), peerNodeOptions{})
+	var got *wire.ControlRequest
+	leader := answering(t, 1, func(r *wire.ControlRequest) *wire.ControlReply {
+		got = r
+		return &wire.ControlReply{Code: wire.ControlDone, Member: wire.PeerPair{NodeID: 4, Incarnation: r.Self.Incarnation}}
+	})
+	request := &wire.ControlRequest{
+		Kind: wire.ControlRejoin, Seat: 2, Self: wire.PeerPair{Incarnation: [16]byte{9}}, PeerAddr: "p:1", ClientAddr: "c:1",
+		Marker: []wire.PeerPair{pairOf(peerMember(2)), {Incarnation: [16]byte{9}}},
+	}
+	reply, err := joiner.ask(background(t), leader.addr().String(), request)
+	if err != nil || reply.Member.NodeID != 4 || reply.Member.Incarnation != [16]byte{9} {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	if got.Seat != 2 || got.PeerAddr != "p:1" || got.ClientAddr != "c:1" || !slices.Equal(got.Marker, request.Marker) {
+		t.Errorf("the leader was asked %+v", got)
+	}
+	leader.driver.mu.Lock()
+	leader.driver.refuse = func(*peerIntroduction) peerRefusal {
+		return peerRefusal{reason: raft.RefuseRetired, voter: peerMember(7)}
+	}
+	leader.driver.mu.Unlock()
+	var refused *provedRefusal
+	if _, err := joiner.ask(background(t), leader.addr().String(), request); !errors.As(err, &refused) || refused.voter != peerMember(7) {
+		t.Errorf("refused with %v", err)
+	}
+}
+
+func TestControlOfAnotherDomainIsRefused(t *testing.T) {
+	n := answering(t, 1, nil)
+	p := newRawPeer(t, dialRaw(t, n), raft.Member{}, clusterSecrets(t, secretA))
+	p.shake.identity = func(raft.Member) peerIdentity { return peerIdentity{domain: raft.Domain{'x'}} }
+	if err := p.shake.dial(wire.PeerRoleControl, raft.Member{}); err != nil {
+		t.Fatal(err)
+	}
+	if types := p.expectEnd(); !slices.Equal(types, []wire.PeerType{wire.PeerTypeRefuse}) {
+		t.Errorf("answered %v", types)
+	}
+}
+
+func TestControlConfiguration(t *testing.T) {
+	secret := [][]byte{[]byte(secretA)}
+	for name, cfg := range map[string]ControlConfig{
+		"no peers":       {Secrets: secret},
+		"no secret":      {Peers: []string{"a:1"}},
+		"short secret":   {Peers: []string{"a:1"}, Secrets: [][]byte{[]byte("short")}},
+		"half of TLS":    {Peers: []string{"a:1"}, Secrets: secret, TLSCert: "cert.pem"},
+		"missing files":  {Peers: []string{"a:1"}, Secrets: secret, TLSCert: "/none/c", TLSKey: "/none/k", TLSCA: "/none/ca"},
+		"no port at all": {Peers: []string{"a"}, Secrets: secret},
+	} {
+		c, err := NewControlClient(cfg)
+		if err == nil {
+			_, err = c.NodeStatus(background(t), c.peers[0])
+		}
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
