@@ -88,7 +88,7 @@ func newChecker(s *sim) *checker { return &checker{s: s, model: &model{}} }
 
 // begin forgets the domain before: nothing of it lives any more, except that its tokens stay below.
 func (c *checker) begin(id raft.Domain) {
-	c.s.cover[CoverNewDomain]++
+	c.s.cover[CoverDomain]++
 	*c = checker{
 		s: c.s, domain: id, hash: c.hash, tokens: max(c.tokens, c.model.token),
 		records: map[raft.Member]*record{}, accepted: map[raft.Member][32]byte{}, model: newModel(c.s),

@@ -53,7 +53,7 @@ const (
 	CoverOpened
 	CoverBurned
 	CoverLeftOut
-	CoverNewDomain
+	CoverDomain
 	CoverHealed
 	CoverMajorityLost
 	CoverBareQuorum
@@ -69,7 +69,7 @@ var counterNames = [counters]string{
 	"final configurations", "aborts", "retired told so", "controls refused", "controls rejected", "replacements asked", "crashes",
 	"restarts", "pauses", "cuts", "clogs", "packets lost", "packets doubled", "connections refused", "acquires", "grants told",
 	"releases", "expiries", "indeterminate", "proposals lost", "proposals unknown", "domains opened", "domains burned",
-	"nodes left out", "second domains", "healed runs", "majorities lost", "bare quorums", "rolling restarts", "impossible messages",
+	"nodes left out", "domains begun", "healed runs", "majorities lost", "bare quorums", "rolling restarts", "impossible messages",
 }
 
 func (c Counter) String() string { return counterNames[c] }

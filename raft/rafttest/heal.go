@@ -175,7 +175,7 @@ func (d *demand) budget() time.Duration {
 	if d.s.check.model.replacement != nil {
 		b += 80 * time.Second
 	}
-	if d.s.cover[CoverNewDomain] > 1 {
+	if d.s.cover[CoverDomain] > 1 {
 		b += afterLossPause + 10*time.Second
 	}
 	return b
