@@ -92,7 +92,7 @@ func (m *Manager) Tick(now Time, budget int) (more bool) {
 			budget = 0
 		}
 	}
-	return m.NextDeadline() <= now.Mono
+	return m.nextDue() <= now.Mono
 }
 
 // endLeases judges leases due at tick or before.
@@ -151,14 +151,20 @@ func (m *Manager) trim(now Time) {
 	}
 }
 
-// NextDeadline returns when Tick has something to do next, in ns of Time.Mono; math.MaxInt64 for never.
+// NextDeadline returns when Tick or EndBatch has something to do next, in ns of Time.Mono; math.MaxInt64 for never.
 func (m *Manager) NextDeadline() int64 {
+	next := m.nextDue()
+	if m.trimming || m.table.ids.empty > keepEmpty || m.waiterIDs.empty > keepEmpty {
+		next = min(next, m.trimAt)
+	}
+	return next
+}
+
+// nextDue returns when Tick has something to do next.
+func (m *Manager) nextDue() int64 {
 	next := int64(math.MaxInt64)
 	if m.leading && m.leases.late != 0 {
 		next = m.retryAt
-	}
-	if m.trimming || m.table.ids.empty > keepEmpty || m.waiterIDs.empty > keepEmpty {
-		next = min(next, m.trimAt)
 	}
 	if t, ok := m.leases.next(); ok {
 		next = min(next, int64(t<<tickShift))
