@@ -124,10 +124,15 @@ func (b *Broker) acquire(ctx context.Context, key string, wait, lease, began tim
 		s.writeNow()
 	}
 
+	done := ctx.Done()
+	if done == nil { // it cannot end, and a plain receive is cheaper
+		<-c.wake
+		return b.outcome(c)
+	}
 	select {
 	case <-c.wake:
 		return b.outcome(c)
-	case <-ctx.Done():
+	case <-done:
 		return b.giveUp(ctx, c)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -116,6 +117,7 @@ func (s *session) takeReplies() error {
 	redirects := s.redirects
 	s.redirects = nil
 	b.unlock()
+	runtime.Gosched() // those who were woken first: the next read would find nothing yet, most often
 
 	for _, m := range redirects {
 		b.set.log.Info("the leader moved", "from", m.from, "leader", m.leader, "term", m.term)

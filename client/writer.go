@@ -14,7 +14,7 @@ const (
 	maxBatch = 64 << 10
 	// maxDirect is how many requests a session may have in flight for a caller to write its own. With more, a write for
 	// each costs more than the hop to the writer goroutine, which writes all that has gathered.
-	maxDirect = 4
+	maxDirect = 2
 	// stuckAfter is when a write that blocks makes other connections preferred.
 	stuckAfter = 50 * time.Millisecond
 )
