@@ -29,22 +29,12 @@ func (n *Node) campaign(transferTerm uint64) {
 // requestVotes sends m to every other voter of either half.
 func (n *Node) requestVotes(m Message) {
 	m.Index, m.LogTerm = n.log.last, n.log.lastTerm()
-	conf := n.confs.current().conf
-	for _, to := range conf.Voters {
-		n.requestVote(m, to)
-	}
-	for _, to := range conf.Next {
-		if !(Configuration{Voters: conf.Voters}).IsVoter(to) {
-			n.requestVote(m, to)
+	n.confs.current().conf.each(func(to Member) {
+		if to != n.self {
+			m.To = to
+			n.send(m)
 		}
-	}
-}
-
-func (n *Node) requestVote(m Message, to Member) {
-	if to != n.self {
-		m.To = to
-		n.send(m)
-	}
+	})
 }
 
 // handlePreVote answers without changing term, vote or timer.

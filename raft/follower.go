@@ -127,15 +127,11 @@ func (n *Node) rank(leader Member) uint64 {
 		return 0
 	}
 	rank := uint64(1)
-	count := func(half []Member, seen Configuration) {
-		for _, m := range half {
-			if m != leader && m.Compare(n.self) < 0 && !seen.IsVoter(m) {
-				rank++
-			}
+	conf.each(func(m Member) {
+		if m != leader && m.Compare(n.self) < 0 {
+			rank++
 		}
-	}
-	count(conf.Voters, Configuration{})
-	count(conf.Next, Configuration{Voters: conf.Voters})
+	})
 	return rank
 }
 

@@ -63,11 +63,7 @@ func (n *Node) syncPeers() {
 		}
 		return true
 	})
-	for _, half := range [...][]Member{conf.Voters, conf.Next} {
-		for _, m := range half {
-			n.addPeer(m)
-		}
-	}
+	conf.each(n.addPeer)
 	for i := range n.registry.Members {
 		n.addPeer(n.registry.Members[i].Member)
 	}
@@ -240,7 +236,7 @@ func (n *Node) sendLimit(p *progress) uint64 {
 		return n.log.last
 	case !conf.conf.IsVoter(p.member):
 		return n.commit
-	case conf.conf.Joint() && p.match < conf.index && !(Configuration{Voters: conf.conf.Voters}).IsVoter(p.member) &&
+	case conf.conf.Joint() && p.match < conf.index && !slices.Contains(conf.conf.Voters, p.member) &&
 		p.next <= conf.index && int(n.log.position(conf.index)-n.log.position(p.next-1)) > n.cfg.MaxMessageBytes:
 		return n.commit
 	}

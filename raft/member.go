@@ -70,6 +70,18 @@ func (c Configuration) IsVoter(m Member) bool {
 	return slices.Contains(c.Voters, m) || slices.Contains(c.Next, m)
 }
 
+// each visits the voters of either half, each once.
+func (c Configuration) each(visit func(Member)) {
+	for _, m := range c.Voters {
+		visit(m)
+	}
+	for _, m := range c.Next {
+		if !slices.Contains(c.Voters, m) {
+			visit(m)
+		}
+	}
+}
+
 // Target returns the half that stays: Next while joint, else Voters.
 func (c Configuration) Target() []Member {
 	if c.Joint() {

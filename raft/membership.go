@@ -1,6 +1,9 @@
 package raft
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Limits of a replacement.
 const (
@@ -225,7 +228,7 @@ func (n *Node) readyForJoint(newcomer *progress, joint Configuration) bool {
 // were committed under both majorities: an entry of this term, at or after the joint entry, is among them. Without that
 // two leaders in one term are possible when the predecessor was only believed dead.
 func (n *Node) completeReplacement(conf Configuration) {
-	if !(Configuration{Voters: conf.Next}).IsVoter(n.self) {
+	if !slices.Contains(conf.Next, n.self) {
 		_ = n.TransferLeadership(Member{}) // the predecessor leads: again each election timeout
 		return
 	}

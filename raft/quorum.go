@@ -47,15 +47,10 @@ func (n *Node) quorumIn(half []Member, value func(Member) uint64) uint64 {
 // counted lists the members of c whose value is at least the one reached, for the trace.
 func counted(c Configuration, value func(Member) uint64, at uint64) []Member {
 	var members []Member
-	for _, m := range c.Voters {
+	c.each(func(m Member) {
 		if value(m) >= at {
 			members = append(members, m)
 		}
-	}
-	for _, m := range c.Next {
-		if value(m) >= at && !(Configuration{Voters: c.Voters}).IsVoter(m) {
-			members = append(members, m)
-		}
-	}
+	})
 	return members
 }

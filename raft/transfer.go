@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // transfer is a hand-over of leadership. It is part of the reign, dies with it, and ends after one election timeout at
 // the latest.
 type transfer struct {
@@ -36,8 +38,7 @@ func (n *Node) TransferLeadership(to Member) error {
 
 // eligible reports whether p may be handed leadership: it votes in the half that stays, and is alive.
 func (n *Node) eligible(p *progress) bool {
-	target := Configuration{Voters: n.confs.current().conf.Target()}
-	return target.IsVoter(p.member) && n.fresh(p)
+	return slices.Contains(n.confs.current().conf.Target(), p.member) && n.fresh(p)
 }
 
 // fresh reports whether p has answered within the last heartbeats.
