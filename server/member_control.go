@@ -98,7 +98,7 @@ func (m *member) readJoin(c *raft.Control, r *wire.ControlRequest) error {
 // refusalReply words an error of raft for whoever asked.
 func (m *member) refusalReply(err error) *wire.ControlReply {
 	var reason raft.Reason
-	reply := &wire.ControlReply{Code: wire.ControlUnavailable, Text: err.Error()}
+	reply := &wire.ControlReply{Code: wire.ControlUnavailable, Text: err.Error(), Domain: m.plan.domain, Seat: uint8(m.plan.seat)}
 	switch {
 	case errors.As(err, &reason):
 		reply.Code, reply.Reason = wire.ControlRejected, uint8(reason)
@@ -144,8 +144,11 @@ func (m *member) canStop(seat raft.Seat) *wire.ControlReply {
 	if m.node == nil {
 		return m.refusalReply(raft.ErrNotLeader)
 	}
+	if seat == 0 {
+		seat = m.plan.seat
+	}
 	voter := m.node.Registry().Voter(seat)
-	if seat == 0 || voter == nil {
+	if voter == nil {
 		return m.refusalReply(raft.ReasonUnknownSeat)
 	}
 	err := m.node.MayStop(voter.Member)

@@ -172,17 +172,25 @@ type nodeStatus struct {
 	WhyNotReady string `json:"why_not_ready"`
 	Domain      string `json:"domain"`
 	Seat        int    `json:"seat"`
+	NodeID      uint32 `json:"node_id"`
 	Term        uint64 `json:"term"`
 	Leader      *struct {
 		ClientAddr string `json:"client_addr"`
 	} `json:"leader"`
 	Members []struct {
-		Seat       int    `json:"seat"`
-		Role       string `json:"role"`
-		ClientAddr string `json:"client_addr"`
-		PeerAddr   string `json:"peer_addr"`
-		Lag        uint64 `json:"lag"`
+		Seat        int    `json:"seat"`
+		NodeID      uint32 `json:"node_id"`
+		Role        string `json:"role"`
+		ClientAddr  string `json:"client_addr"`
+		PeerAddr    string `json:"peer_addr"`
+		Lag         uint64 `json:"lag"`
+		LastHeardMs int64  `json:"last_heard_ms"`
 	} `json:"members"`
+	Replacement *struct {
+		Seat   int    `json:"seat"`
+		NodeID uint32 `json:"node_id"`
+		Phase  string `json:"phase"`
+	} `json:"replacement"`
 	HeldKeys    uint64  `json:"held_keys"`
 	Waiters     *uint64 `json:"waiters"` // null on a follower
 	Connections uint64  `json:"connections"`

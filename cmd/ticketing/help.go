@@ -24,14 +24,15 @@ type command struct {
 // commands returns every command of this version, in the order in which help lists them. They are made anew,
 // with flags at their defaults.
 func commands() []*command {
-	return []*command{
+	list := []*command{
 		serverCommand(), lockCommand(), acquireCommand(), releaseCommand(), statusCommand(), keysCommand(),
-		benchCommand(), genTokenCommand(), versionCommand(), helpCommand(),
 	}
+	list = append(list, clusterCommands()...)
+	return append(list, benchCommand(), genTokenCommand(), versionCommand(), helpCommand())
 }
 
 // later reports whether the command belongs to a later version.
-func later(name string) bool { return name == "cluster" || name == "demo" }
+func later(name string) bool { return name == "demo" }
 
 func commandNames() []string {
 	var names []string
@@ -67,6 +68,16 @@ func runHelp(p *process, args arguments) error {
 	if len(names) == 0 {
 		overview(p.stdout)
 		return nil
+	}
+	if names[0] == "cluster" && len(names) == 1 {
+		for _, c := range clusterCommands() {
+			c.describe(p.stdout)
+			fmt.Fprintln(p.stdout)
+		}
+		return nil
+	}
+	if names[0] == "cluster" {
+		names = []string{names[0] + " " + names[1]}
 	}
 	for _, name := range names {
 		c := findCommand(commands(), name)

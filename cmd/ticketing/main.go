@@ -35,6 +35,9 @@ func (p *process) run(args []string) int {
 	if later(name) {
 		return p.report(name, usageError("not in this version"))
 	}
+	if name == "cluster" {
+		return p.report(name, usageError("what of the cluster? init, status, replace, abort, transfer or can-stop: ticketing help cluster"))
+	}
 	c := findCommand(commands(), name)
 	if c == nil {
 		return p.report("", usageError("unknown command %q%s: ticketing help lists them", name, hint(name, commandNames(), "")))
@@ -62,6 +65,8 @@ func commandName(args []string) (string, []string) {
 		return "version", args[1:]
 	case len(first) > 0 && first[0] == '-':
 		return "server", args
+	case first == "cluster" && len(args) > 1 && (len(args[1]) == 0 || args[1][0] != '-'):
+		return first + " " + args[1], args[2:]
 	}
 	return args[0], args[1:]
 }

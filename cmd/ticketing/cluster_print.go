@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// printCluster shows a cluster as its leader sees it.
+func printCluster(w io.Writer, s nodeStatus) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "domain\t%s\n", plain(s.Domain))
+	fmt.Fprintf(t, "leader\t%s, term %d\n", leaderOf(s), s.Term)
+	fmt.Fprintf(t, "serving\t%s\n", readiness(s))
+	fmt.Fprintf(t, "held keys\t%d\n", s.HeldKeys)
+	if r := s.Replacement; r != nil {
+		fmt.Fprintf(t, "replacement\tseat %d by node %d: %s\n", r.Seat, r.NodeID, plain(r.Phase))
+	}
+	t.Flush()
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\nSEAT\tNODE\tROLE\tCLIENTS\tPEERS\tBEHIND\tHEARD\n")
+	for _, m := range s.Members {
+		heard := fmt.Sprintf("%d ms ago", m.LastHeardMs)
+		if s.NodeID == m.NodeID {
+			heard = "leader"
+		}
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%d\t%s\n", m.Seat, m.NodeID, plain(m.Role), plain(m.ClientAddr), plain(m.PeerAddr), m.Lag, heard)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"ticketing.internal/auth"
+	"ticketing.internal/raft"
+)
+
+// NewDomain says how a new cluster is to begin.
+type NewDomain struct {
+	Secrets    [][]byte       // cluster secrets, at least 16 bytes each; the first makes the credential
+	Seats      map[int]string // peer address, host:port, by seat: 1 to 3 or 1 to 5
+	Valid      time.Duration  // how long the nodes have to find each other; 1 s to 24 h
+	TokenFloor uint64         // tokens are above it
+	AfterLoss  bool           // leases of a lost domain may still run: nothing is granted for 250 s
+}
+
+// Mint makes the bootstrap credential of the domain, which all its first nodes are given, and tells when it ends. It is a
+// secret, and good for one bootstrap.
+func (d *NewDomain) Mint(now time.Time) (credential string, ends time.Time, err error) {
+	secrets, err := auth.NewClusterSecrets(d.Secrets...)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	if !raft.ValidSize(len(d.Seats)) {
+		return "", time.Time{}, fmt.Errorf("%d seats: a cluster has 3 or 5", len(d.Seats))
+	}
+	if d.Valid < leastValid || d.Valid > mostValid {
+		return "", time.Time{}, fmt.Errorf("valid for %v: %v to %v are allowed", d.Valid, leastValid, mostValid)
+	}
+	base, err := tokenBase(now.UnixMilli(), d.TokenFloor, 0)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	ends = now.Add(d.Valid)
+	c := auth.BootstrapCredential{
+		TokenBase: base, NotBeforeMillis: now.Add(-bootstrapClockSlack).UnixMilli(), NotAfterMillis: ends.UnixMilli(), AfterLoss: d.AfterLoss,
+	}
+	rand.Read(c.Domain[:])
+	taken := map[string]bool{}
+	for seat := 1; seat <= len(d.Seats); seat++ {
+		addr, ok := d.Seats[seat]
+		if !ok {
+			return "", time.Time{}, fmt.Errorf("seat %d is missing: the seats of %d nodes are 1 to %d", seat, len(d.Seats), len(d.Seats))
+		}
+		if _, port, err := splitAddress(addr); err != nil || port == 0 {
+			return "", time.Time{}, fmt.Errorf("seat %d=%q: want host:port, as the other nodes reach it", seat, addr)
+		}
+		if taken[addr] {
+			return "", time.Time{}, errors.New("two seats have the address " + addr)
+		}
+		taken[addr] = true
+		c.Seats = append(c.Seats, auth.CredentialSeat{Seat: uint8(seat), PeerAddr: addr})
+	}
+	credential, err = c.Mint(secrets)
+	return credential, ends, err
+}
+
+// bootstrapClockSlack is how far the clock of a node may be behind the one of whoever makes the credential.
+const bootstrapClockSlack = time.Minute
