@@ -117,7 +117,7 @@ func (s *sim) act(a *action, subjectOf *process) {
 	case a.op == opTransfer:
 		s.transfer(p)
 	case a.op == opRolling:
-		s.roll(1, 0, a.n == 1)
+		s.roll(1, 0, 0, a.n == 1)
 	case a.op == opRestart:
 		if h := s.hosts[a.who.number]; h.running == nil && h.marker.present {
 			s.cover[CoverRestart]++
@@ -233,8 +233,9 @@ func (s *sim) replaceSeatOf(a *action, p *process) {
 
 // roll restarts the voter of each seat in turn, the next as soon as the one before is ready again, or (askFirst) as soon as
 // the leader says that it may stop (ticketing cluster can-stop). A domain survives either.
-func (s *sim) roll(seat raft.Seat, before raft.Seat, askFirst bool) {
-	s.after(time.Second, func() {
+func (s *sim) roll(seat raft.Seat, before raft.Seat, pause time.Duration, askFirst bool) {
+	s.after(pause, func() {
+		pause := 200 * time.Millisecond
 		l, p := s.leader(), s.voterProcess(seat)
 		switch {
 		case s.calmed:
@@ -244,11 +245,15 @@ func (s *sim) roll(seat raft.Seat, before raft.Seat, askFirst bool) {
 		case !askFirst && before != 0 && !s.ready(before):
 		default:
 			s.cover[CoverRolled]++
-			p.crash(chance(s.rng.operator, 200), false)
+			silent := chance(s.rng.operator, 200)
+			p.crash(silent, false)
+			if pause = 50 * time.Millisecond; silent {
+				pause = time.Second // what no kernel tells takes a while to be noticed
+			}
 			p.restartLater(time.Duration(s.rng.operator.Int64N(int64(2 * time.Second))))
 			seat, before = 1+seat%raft.Seat(s.opt.size), seat
 		}
-		s.roll(seat, before, askFirst)
+		s.roll(seat, before, pause, askFirst)
 	})
 }
 

@@ -20,7 +20,7 @@ type driver struct {
 	state   raft.State // of the last Ready
 	leading bool       // the manager leads
 	reign   uint64     // the term in which it does
-	inReady bool       // between Ready and Advance, when the node takes no input
+	inReady bool       // between Ready and Advance, when the node takes nothing but proposals
 
 	proposals []proposal
 	waiting   []waitingControl

@@ -42,6 +42,7 @@ type options struct {
 	bareQuorum               bool          // the second phase heals no more than a quorum
 	afterLoss                bool          // the first domain is lost half-way and a second one made
 	restartAll               bool          // the second phase starts every process that is down
+	proposeInReady           bool          // the driver proposes while it applies, instead of afterwards
 	stray, takeBack, session int           // per mille of client events that are of this kind
 }
 
@@ -90,6 +91,7 @@ func drawOptions(seed uint64) options {
 		restartPerMille: pick(r, 0, 300, 900),
 		bareQuorum:      chance(r, 500),
 		restartAll:      chance(r, 400),
+		proposeInReady:  chance(r, 500),
 		stray:           pick(r, 0, 50), takeBack: pick(r, 0, 50), session: pick(r, 0, 20),
 	}
 	o.jitter = o.latency * pick[time.Duration](r, 0, 1, 4)

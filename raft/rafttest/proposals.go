@@ -35,7 +35,7 @@ type proposal struct {
 type fate uint8
 
 const (
-	deferred fate = iota // not given to the node yet: it takes no input now, or is full
+	deferred fate = iota // not given to the node yet: the driver is applying, or the node is full
 	inNode
 	dead // refused by the node after it had been accepted here
 )
@@ -65,7 +65,7 @@ func (l proposer) Propose(_ lock.Time, c *lock.Command) (lock.Verdict, wire.Busy
 // propose gives data to the node, now or, while that takes no input, later.
 func (p *process) propose(data []byte, managed, paced bool) error {
 	item := proposal{managed: managed, paced: paced, hash: hashBytes(fnvOffset, data)}
-	if p.inReady || p.hasDeferred() {
+	if p.inReady && !p.s.opt.proposeInReady || p.hasDeferred() {
 		item.data = append([]byte(nil), data...)
 		p.proposals = append(p.proposals, item)
 		return nil

@@ -162,14 +162,15 @@ func (s *script) node(text string) *scriptNode {
 
 // these are the nodes named; none or "all": every one.
 func (s *script) these(names []string) (nodes []*scriptNode) {
-	for _, n := range s.nodes {
-		if len(names) == 0 && !n.down || len(names) == 1 && names[0] == "all" && !n.down {
-			nodes = append(nodes, n)
-		}
-	}
-	if len(nodes) == 0 {
+	if len(names) > 0 && names[0] != "all" {
 		for _, name := range names {
 			nodes = append(nodes, s.node(name))
+		}
+		return nodes
+	}
+	for _, n := range s.nodes {
+		if !n.down {
+			nodes = append(nodes, n)
 		}
 	}
 	return nodes
