@@ -76,11 +76,14 @@ func TestDocumentationLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// variables are the TICKETING_ names in text; those that name the file of a secret count as the secret.
+// variables are the TICKETING_ names in text. One that names the file of a secret counts as the secret; a mere beginning, as in
+// TICKETING_TLS_*, is none.
 func variables(text string) map[string]bool {
 	names := map[string]bool{}
-	for _, name := range regexp.MustCompile(`TICKETING_[A-Z_]*[A-Z]`).FindAllString(text, -1) {
-		names[strings.TrimSuffix(name, "_FILE")] = true
+	for _, name := range regexp.MustCompile(`TICKETING_[A-Z_]+`).FindAllString(text, -1) {
+		if !strings.HasSuffix(name, "_") {
+			names[strings.TrimSuffix(name, "_FILE")] = true
+		}
 	}
 	return names
 }
