@@ -48,6 +48,7 @@ func (c *checker) checkRecords() {
 	}
 	tokens := make(map[uint64]uint32)
 	places := make(map[[2]uint32]uint32)
+	var inClass [len(m.keys.classes)]int
 	for id := m.table.ids.next(0); id != 0; id = m.table.ids.next(id) {
 		r := m.records.at(id)
 		key := m.keyOf(r)
@@ -56,6 +57,9 @@ func (c *checker) checkRecords() {
 			place := [2]uint32{uint32(classOf(len(key))), r.keyRef()}
 			c.want(places[place] == 0, "records %d and %d have one place in the arena", id, places[place])
 			c.want(m.keys.classes[place[0]].ids.inUse(place[1]), "record %d: key %q is in a free place", id, key)
+			if places[place] == 0 {
+				inClass[place[0]]++
+			}
 			places[place] = id
 		}
 		hash := m.table.hash(key)
@@ -69,13 +73,7 @@ func (c *checker) checkRecords() {
 		}
 	}
 	for class := range m.keys.classes {
-		n := 0
-		for place := range places {
-			if place[0] == uint32(class) {
-				n++
-			}
-		}
-		k := &m.keys.classes[class]
+		k, n := &m.keys.classes[class], inClass[class]
 		c.want(k.ids.used == n, "arena class %d: %d places in use for %d keys", class, k.ids.used, n)
 		c.checkIDs("arena", &k.ids)
 	}
