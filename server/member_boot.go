@@ -215,13 +215,13 @@ func (m *member) aim() {
 		}
 	case m.node != nil && len(m.node.Registry().Members) > 0:
 		for _, info := range m.node.Registry().Members {
-			if info.Member != m.self {
+			if info.PeerAddr != m.plan.peerAddr { // at this node's own address is nobody else, whatever the registry says
 				targets = append(targets, peerTarget{member: info.Member, addr: info.PeerAddr})
 			}
 		}
 	default: // a learner without a snapshot knows those of whom the leader has told it
 		for i := range m.introduced {
-			if target := m.introduced[i].target(); target.member != m.self {
+			if target := m.introduced[i].target(); target.addr != m.plan.peerAddr {
 				targets = append(targets, target)
 			}
 		}

@@ -168,5 +168,9 @@ func (m *member) statusReply() *wire.ControlReply {
 	if err != nil {
 		return m.refusalReply(err)
 	}
-	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Leader: m.leaderPeerAddr(), Seat: uint8(m.plan.seat), Data: data}
+	reply := &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Leader: m.leaderPeerAddr(), Seat: uint8(m.plan.seat), Data: data}
+	if m.replica.state.Role != raft.RoleLeader { // it knows less than the leader
+		reply.Code, reply.Text = wire.ControlNotLeader, raft.ErrNotLeader.Error()
+	}
+	return reply
 }

@@ -32,19 +32,17 @@ func (o observer) status() Status {
 	whyNot := o.ready()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	st := o.s.describe()
-	st.Ready, st.WhyNotReady = whyNot == "", whyNot
-	return st
+	return o.s.describe(whyNot)
 }
 
-// describe is what /status says, but for readiness. Called under the engine's lock.
-func (s *Server) describe() Status {
+// describe is what /status says. Called under the engine's lock.
+func (s *Server) describe(whyNot string) Status {
 	e := s.engine
 	connections, _, _ := s.admission.load()
 	stats := e.manager.Stats()
 	hash := fmt.Sprintf("%016x", e.manager.StateHash())
 	st := Status{
-		Version: s.cfg.Version, Domain: hex.EncodeToString(e.welcomer.domain[:]), StateHash: &hash,
+		Version: s.cfg.Version, Ready: whyNot == "", WhyNotReady: whyNot, Domain: hex.EncodeToString(e.welcomer.domain[:]), StateHash: &hash,
 		HeldKeys: stats.Held, Waiters: stats.Waiters, Connections: connections, Token: stats.LastToken,
 		UptimeSeconds: (s.clock.mono() - s.startedAt) / int64(time.Second),
 		Limits: StatusLimits{

@@ -169,7 +169,7 @@ func (s *Server) openAuthority() (base uint64, err error) {
 		}
 		var m *member
 		m, err = openMember(&s.cfg, plan, state, marker, s.engine, s.log)
-		m.describeServer = s.describe
+		m.describeServer = func() Status { return s.describe(observer{s}.ready()) }
 		s.engine.authority, s.engine.welcomer.domain = m, plan.domain
 		return 0, err // the token base is in the log
 	}
