@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"encoding/hex"
+	"slices"
 
 	"ticketing.internal/raft"
 )
@@ -23,6 +25,7 @@ func (m *member) describe(s *Status) {
 	for i := range registry.Members {
 		s.Members = append(s.Members, m.memberStatus(&registry.Members[i], &st))
 	}
+	slices.SortFunc(s.Members, func(a, b StatusMember) int { return cmp.Or(a.Seat-b.Seat, int(a.NodeID)-int(b.NodeID)) })
 	if r := registry.Replacement; r != nil {
 		s.Replacement = &StatusReplacement{Seat: int(r.Seat), NodeID: uint32(r.Newcomer.NodeID), Phase: phaseName(r)}
 	}
