@@ -144,7 +144,11 @@ func TestMatrix(t *testing.T) {
 			f.m.Refuse(wire.BusyNoLeader)
 			f.acquire(b, 2, k)
 			f.release(a, 1, 101, k)
-		}, []string{"1 A owner=1 token=101", "2 B owner=2 no_leader", "1 B owner=1 no_leader"}},
+			f.m.Drain(f.now)
+			f.acquire(b, 2, k)
+			f.release(a, 1, 101, k)
+		}, []string{"1 A owner=1 token=101", "2 B owner=2 no_leader", "1 B owner=1 no_leader", "2 B owner=2 shutting_down",
+			"1 B owner=1 not_leader"}},
 		{"recovering", func(f *fixture, a, b Session) {
 			f.acquire(a, 1, k)
 			f.acquire(b, 2, k)

@@ -303,7 +303,7 @@ func (m *model) release(now Time, s Session, r *wire.Request) {
 		return
 	}
 	if !m.leading {
-		m.busy(s, m.refusal(), r.Owner)
+		m.busy(s, wire.BusyNotLeader, r.Owner)
 		return
 	}
 	m.judge(now, s, string(r.Key), r.Owner, r.Token)

@@ -18,7 +18,11 @@ func (m *Manager) Release(now Time, s Session, r *wire.Request) {
 		return
 	}
 	if !m.leading {
-		m.busy(s, m.refusal(), r.Owner, r.Key)
+		code := wire.BusyNotLeader
+		if m.refuse == wire.BusyNoLeader {
+			code = m.refuse
+		}
+		m.busy(s, code, r.Owner, r.Key)
 		return
 	}
 	hash := m.table.hash(r.Key)
