@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"slices"
@@ -18,6 +19,23 @@ func sampleBootstrap() *BootstrapCredential {
 
 func sampleJoin() *JoinCredential {
 	return &JoinCredential{Domain: [16]byte{1, 2, 3}, Seat: 2, NodeID: 4, PeerAddr: "node-4:5325", NotAfterMillis: 2_000_000}
+}
+
+func TestCredentialVectors(t *testing.T) {
+	v := readPeer(t)
+	s := newSecrets(t, v.Secret)
+	b, id, err := ParseBootstrap(s, v.Bootstrap.Text)
+	if err != nil || !bytes.Equal(id[:], v.Bootstrap.ID) || b.Seats[2] != (CredentialSeat{3, "[::1]:5325"}) || b.TokenBase != 1<<40 || !b.AfterLoss {
+		t.Errorf("%+v, id %x, %v", b, id, err)
+	} else if text, err := b.Mint(s); err != nil || text != v.Bootstrap.Text {
+		t.Errorf("minted %s, %v; want %s", text, err, v.Bootstrap.Text)
+	}
+	j, id, err := ParseJoin(s, v.Join.Text)
+	if err != nil || !bytes.Equal(id[:], v.Join.ID) || j.NodeID != 4 || j.PeerAddr != "node-4:5325" {
+		t.Errorf("%+v, id %x, %v", j, id, err)
+	} else if text, err := j.Mint(s); err != nil || text != v.Join.Text {
+		t.Errorf("minted %s, %v; want %s", text, err, v.Join.Text)
+	}
 }
 
 func TestCredentials(t *testing.T) {

@@ -2,9 +2,6 @@ package auth
 
 import (
 	"bytes"
-	"crypto/hkdf"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"testing"
@@ -32,17 +29,61 @@ func sampleTranscript() *PeerTranscript {
 	return &PeerTranscript{Hello: []byte("hello"), HelloReply: []byte("reply"), Binding: []byte("exporter")}
 }
 
-// TestPeerProofByHand makes one proof from the description in docs/protocol-peer.md.
-func TestPeerProofByHand(t *testing.T) {
-	key, err := hkdf.Key(sha256.New, []byte(clusterA), nil, "ticketing v1 join acceptor", 32)
-	if err != nil {
-		t.Fatal(err)
+// peerVectors were made independently of this code, from docs/protocol-peer.md.
+type peerVectors struct {
+	Secret string `json:"secret"`
+	Keys   []struct {
+		Label string `json:"label"`
+		Hex   unhex  `json:"hex"`
+	} `json:"keys"`
+	Proofs []struct {
+		Key        PeerKey `json:"key"`
+		Hello      unhex   `json:"hello_hex"`
+		HelloReply unhex   `json:"hello_reply_hex"`
+		Binding    unhex   `json:"binding_hex"`
+		FrameType  byte    `json:"frame_type"`
+		Statement  unhex   `json:"statement_hex"`
+		Proof      unhex   `json:"proof_hex"`
+	} `json:"proofs"`
+	Bootstrap credentialVector `json:"bootstrap"`
+	Join      credentialVector `json:"join"`
+}
+
+type credentialVector struct {
+	Text string `json:"text"`
+	ID   unhex  `json:"id_hex"`
+}
+
+func readPeer(t *testing.T) (v peerVectors) {
+	t.Helper()
+	readVectors(t, "testdata/peer-proofs.json", &v)
+	if len(v.Keys) != int(peerKeys) || len(v.Proofs) == 0 || v.Bootstrap.Text == "" || v.Join.Text == "" {
+		t.Fatal("the vectors are not whole")
 	}
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte("\x00\x00\x00\x05hello\x00\x00\x00\x05reply\x00\x00\x00\x08exporter\x00\x00\x00\x01\x03\x00\x00\x00\x09statement"))
-	got := newSecrets(t, clusterA).ProvePeer(JoinAcceptorKey, sampleTranscript(), 3, []byte("statement"))
-	if !bytes.Equal(got[:], h.Sum(nil)) {
-		t.Errorf("proof %x; want %x", got, h.Sum(nil))
+	return v
+}
+
+func TestPeerKeyVectors(t *testing.T) {
+	v := readPeer(t)
+	s := newSecrets(t, v.Secret)
+	for k, want := range v.Keys {
+		if got := PeerKey(k); got.label() != want.Label || !bytes.Equal(s.sets[0][k], want.Hex) {
+			t.Errorf("key %d, %q: %x; want %q: %x", k, got.label(), s.sets[0][k], want.Label, want.Hex)
+		}
+	}
+}
+
+func TestPeerProofVectors(t *testing.T) {
+	v := readPeer(t)
+	s := newSecrets(t, v.Secret)
+	for i, p := range v.Proofs {
+		tr := &PeerTranscript{Hello: p.Hello, HelloReply: p.HelloReply, Binding: p.Binding}
+		if got := s.ProvePeer(p.Key, tr, p.FrameType, p.Statement); !bytes.Equal(got[:], p.Proof) {
+			t.Errorf("proof %d: %x; want %x", i, got, p.Proof)
+		}
+		if !s.VerifyPeer(p.Proof, p.Key, tr, p.FrameType, p.Statement) {
+			t.Errorf("proof %d does not verify", i)
+		}
 	}
 }
 
