@@ -39,7 +39,7 @@ sim: ## the cluster simulator, SEEDS (10000) seeds
 	SEEDS=$(SEEDS) $(GO) test ./raft/rafttest -count=1 -v -timeout 60m -run '^TestSeeds$$'
 
 chaos: ## real processes killed, stopped and partitioned
-	@echo "make chaos: there is no cluster in this version, so nothing to partition" >&2; exit 1
+	@echo "make chaos: there are no such tests in this version" >&2; exit 1
 
 interop: ## the clients that others published, against the real server (needs their languages)
 	interop/run
@@ -53,8 +53,8 @@ microbench: ## benchmarks of the packages
 compare: ## side by side with Redis, etcd and ZooKeeper
 	@echo "make compare: there is no comparison in this version" >&2; exit 1
 
-cluster: ## three nodes on this machine
-	@echo "make cluster: there is no cluster in this version" >&2; exit 1
+cluster: build ## three nodes on this machine, until interrupted
+	deploy/three-nodes
 
 clean: ## remove what the other targets made
 	rm -rf bin .scratch
