@@ -127,17 +127,6 @@ func TestNodeVariables(t *testing.T) {
 	}
 }
 
-// Until a Server can be a node, no environment makes it try.
-func TestClusterIsRefused(t *testing.T) {
-	if clusterServed {
-		t.Skip("a Server can be a node")
-	}
-	_, err := ConfigFromEnv(nodeEnv("TICKETING_SEAT=1"))
-	if p := problemsOf(t, err); len(p) != 1 || !strings.Contains(p[0], "TICKETING_SEAT, TICKETING_PEER_LISTEN, TICKETING_CLUSTER_SECRET: cluster mode is not in this version") {
-		t.Errorf("%q", p)
-	}
-}
-
 func TestPeerCertificatesThatCannotBeRead(t *testing.T) {
 	_, err := ConfigFromEnv(nodeEnv("TICKETING_PEER_TLS_CERT=/no/such.crt", "TICKETING_PEER_TLS_KEY=/no/such.key", "TICKETING_PEER_TLS_CA=/no/such.ca"))
 	var c *ConfigError

@@ -17,18 +17,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 	problems := &ConfigError{}
 	errors.As(err, &problems)
 	c.checkCertificates(problems)
-	c.refuseCluster(problems)
 	return c, problems.orNil()
-}
-
-// clusterServed says that a Server can be a node of a cluster.
-const clusterServed = true
-
-// refuseCluster refuses what no Server could do.
-func (c *Config) refuseCluster(problems *ConfigError) {
-	if names := c.nodeVariables(); !clusterServed && len(names) > 0 {
-		problems.add("%s: cluster mode is not in this version; a standalone server has none of them", strings.Join(names, ", "))
-	}
 }
 
 func configFromEnv(environ []string, read fileReader) (Config, error) {

@@ -61,7 +61,9 @@ func TestMarkerChanges(t *testing.T) {
 			func(f *markerFile) error { return f.setNodeID(pairNumber(4, 9), 2, "n2:5325") },
 			with(entered, func(m *marker) { m.incarnations = append(m.incarnations, pairNumber(4, 9)) })},
 		"a NodeId in another seat": {entered, func(f *markerFile) error { return f.setNodeID(pairNumber(4, 9), 3, "n7:1") },
-			with(entered, func(m *marker) { m.seat, m.peerAddr, m.incarnations = 3, "n7:1", append(m.incarnations, pairNumber(4, 9)) })},
+			with(entered, func(m *marker) {
+				m.seat, m.peerAddr, m.incarnations = 3, "n7:1", append(m.incarnations, pairNumber(4, 9))
+			})},
 		"a token mark":           {entered, func(f *markerFile) error { return f.apply(markerChange{tokenMark: 5}) }, with(entered, func(m *marker) { m.tokenMark = 5 })},
 		"a lower token mark":     {lifeIn(newDomain), func(f *markerFile) error { return f.apply(markerChange{tokenMark: 5}) }, lifeIn(newDomain)},
 		"a mark beyond the file": {entered, func(f *markerFile) error { return f.apply(markerChange{tokenMark: math.MaxUint64}) }, with(entered, func(m *marker) { m.tokenMark = math.MaxInt64 })},
