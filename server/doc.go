@@ -29,10 +29,15 @@
 //	state writer         Run                stateWriter.stop          the state file's temporary file
 //	event log            Run                events.stop               the log lines that clients cause
 //	admin                Run                admin.stop                HTTP requests, each its own
+//	peer acceptor        peerTransport.start peerTransport.close      the peer port
+//	peer reader          peer acceptor      its connection ends       an accepted connection's handshake and input
+//	peer dialer          setTargets         its target is gone        one target: dials, then handshake and input
+//	peer writer          peerConn.start     its connection ends       nothing: it holds peerConn.writing meanwhile
 //
 // # Locks
 //
-// stream.writing comes before engine.mu, which comes before admission.mu. Nothing is waited for under engine.mu but a write
+// stream.writing comes before engine.mu, which comes before admission.mu. Between nodes: peerTransport.turnover comes before
+// engine.mu, which comes before peerTransport.mu and peerQueue.mu; peerConn.writing is never waited for under engine.mu. Nothing is waited for under engine.mu but a write
 // of the state file in one case that gate.settle describes: a batch during which the machine stood still.
 //
 // # The end

@@ -243,7 +243,10 @@ func (t *peerTransport) request(c *peerConn, f wire.PeerFrame) error {
 	}
 	id := f.RequestID
 	t.driver.control(c.intro(), r, func(reply *wire.ControlReply) {
-		c.queue.add(wire.PeerTypeControlReply, id, func(dst []byte) []byte { return wire.AppendControlReply(dst, reply) })
+		if !c.queue.add(wire.PeerTypeControlReply, id, func(dst []byte) []byte { return wire.AppendControlReply(dst, reply) }) {
+			c.close() // whoever asked must not wait for what cannot be sent
+			return
+		}
 		c.wake()
 	})
 	return nil

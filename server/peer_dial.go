@@ -29,6 +29,10 @@ type peerDialer struct {
 	early   chan struct{}                // has a value when it is worth while to dial at once
 }
 
+// peerDialLimit is how long one address may take to answer: dialling again finds a path that has healed sooner than the kernel,
+// which waits twice as long before each of its own attempts.
+const peerDialLimit = 2 * time.Second
+
 // startDialer begins to connect to target. Called with mu held.
 func (t *peerTransport) startDialer(target peerTarget) *peerDialer {
 	d := &peerDialer{t: t, target: target, early: make(chan struct{}, 1)}
@@ -168,11 +172,11 @@ func dialPeer(ctx context.Context, limits *peerLimits, addr string, resolved fun
 	resolved(addrs)
 	var errs []error
 	for i, a := range addrs {
-		// What is left of the time is shared by the addresses that are left.
-		attempt, cancel := ctx, context.CancelFunc(func() {})
-		if deadline, ok := ctx.Deadline(); ok && i < len(addrs)-1 {
-			attempt, cancel = context.WithTimeout(ctx, untilDeadline(deadline)/time.Duration(len(addrs)-i))
+		limit := peerDialLimit
+		if deadline, ok := ctx.Deadline(); ok { // what is left of the time is shared by the addresses that are left
+			limit = min(limit, untilDeadline(deadline)/time.Duration(len(addrs)-i))
 		}
+		attempt, cancel := context.WithTimeout(ctx, limit)
 		nc, err := new(net.Dialer).DialContext(attempt, "tcp", netip.AddrPortFrom(a, uint16(port)).String())
 		cancel()
 		if err == nil {

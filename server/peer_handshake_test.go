@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -228,6 +229,30 @@ func TestProvedRefusalIsTakenAtItsWord(t *testing.T) {
 	}
 }
 
+// TestProofsAreBoundToTheTLSSession: who relays proofs from one TLS session into another is found out.
+func TestProofsAreBoundToTheTLSSession(t *testing.T) {
+	certificates := peerCertificates(t)
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{tls: certificates})
+	for _, relayed := range []bool{false, true} {
+		session := tls.Client(dialRaw(t, n), certificates.PeerClient("127.0.0.1"))
+		if err := session.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		p := newRawPeer(t, session, peerMember(2), clusterSecrets(t, secretA))
+		binding, err := tlsconf.Binding(session.ConnectionState())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if relayed {
+			binding[0] ^= 1
+		}
+		p.shake.transcript.Binding = binding
+		if err := p.shake.dial(wire.PeerRolePeer, peerMember(1)); (err != nil) != relayed {
+			t.Errorf("relayed %v: %v", relayed, err)
+		}
+	}
+}
+
 func TestHalfOpenHandshakesEnd(t *testing.T) {
 	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{limits: peerLimits{handshake: 20 * time.Millisecond}})
 	hello := frameBytes(wire.PeerTypeHello, string(wire.AppendPeerHello(nil, &wire.PeerHello{
@@ -292,7 +317,7 @@ func TestProofsOfAnotherRoleOrSide(t *testing.T) {
 	}
 }
 
-// peerCertificates writes a CA and, for each name, a certificate of it for that name and 127.0.0.1.
+// peerCertificates makes a CA and a certificate of it for 127.0.0.1.
 func peerCertificates(t *testing.T) *tlsconf.Reloader {
 	t.Helper()
 	dir := t.TempDir()

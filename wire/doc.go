@@ -1,5 +1,7 @@
 // Package wire encodes and decodes what clients and the server send each other: version 1, and version 0, the line
-// protocol of older published clients; and the frames, handshake and requests between nodes (docs/protocol-peer.md). It works on byte slices in place, does no I/O and does not allocate.
+// protocol of older published clients; and the frames, handshake and requests between nodes, which
+// docs/protocol-peer.md lays out. It works on byte slices in place and does no I/O. Nothing allocates but the decoders
+// of what nodes say to each other outside of Raft.
 //
 // Decoders take the frame at the start of a buffer and return its length; 0 without an error means that the frame is
 // not whole yet. What they return aliases the buffer. Encoders append to the caller's buffer. A code of the protocol
