@@ -76,8 +76,8 @@ func TestExitCodesOfClientCommands(t *testing.T) {
 		{"lock without a command", nil, []string{"lock", "k", "--"}, exitUsage, "--"},
 		{"lock, no such command", nil, []string{"lock", "k", "--", "/nowhere/command"}, exitNotFound, "/nowhere/command"},
 		{"lock, not executable", nil, []string{"lock", "k", "--", "/etc/passwd"}, exitNotExecutable, "/etc/passwd"},
-		{"later", nil, []string{"cluster", "init"}, exitUsage, "not"},
-		{"later too", nil, []string{"demo"}, exitUsage, "not"},
+		{"of a later version", nil, []string{"demo"}, exitUsage, "not in this version"},
+		{"no secret of the cluster", nil, []string{"cluster", "init"}, exitConfig, "TICKETING_CLUSTER_SECRET"},
 		{"token file that is not there", []string{"TICKETING_TOKEN=", "TICKETING_TOKEN_FILE=/nowhere/token"}, []string{"acquire", "k"}, exitConfig, "TICKETING_TOKEN_FILE"},
 		{"CA file that is not there", nil, []string{"acquire", "--tls-ca", "/nowhere/ca", "k"}, exitConfig, "/nowhere/ca"},
 		{"TLS to a plaintext port", nil, []string{"acquire", "--tls-insecure", "--wait", "100ms", "k"}, exitUnreachable, "TLS"},
@@ -267,7 +267,7 @@ func TestHelpDescribesEveryCommand(t *testing.T) {
 			t.Errorf("%s --help differs from help %s", c.name, c.name)
 		}
 	}
-	for _, name := range []string{"cluster ", "demo", "lock-guard", "bench-echo"} {
+	for _, name := range []string{"demo", "lock-guard", "bench-echo"} {
 		if strings.Contains(all, "  "+name) {
 			t.Errorf("help lists %s", name)
 		}
