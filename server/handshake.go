@@ -19,10 +19,12 @@ type handshake struct {
 
 // welcomer is what a handshake needs to know of the server.
 type welcomer struct {
-	tokens   atomic.Pointer[auth.Tokens] // replaced on SIGHUP
-	legacy   bool
-	domain   [16]byte
-	inFlight uint32
+	tokens atomic.Pointer[auth.Tokens] // replaced on SIGHUP
+	legacy bool
+	// clientAddr is where clients are told to find this node.
+	clientAddr string
+	domain     [16]byte
+	inFlight   uint32
 }
 
 // greet gives c a fresh nonce and queues the greeting. Called by the owner of c.

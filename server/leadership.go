@@ -37,17 +37,21 @@ func (e *engine) setLeadership(now lock.Time, l leadership) {
 	}
 }
 
-// moved tells c where to go. A client is not told that the node which it is connected to serves: its welcome, or the next
-// reply, does.
+// moved tells c where to go: a node that serves names itself, for its client may have been told by its welcome that it does
+// not. To a v0 client any such line means to go elsewhere, so it is told nothing then.
 func (c *conn) moved(e *engine) {
 	l := &e.leadership
+	leader := l.leader
+	if l.serving {
+		leader = e.welcomer.clientAddr
+	}
 	switch {
-	case c.state != stateOpen || l.serving:
-	case c.legacy != nil:
-		c.legacy.moved(e, c)
-	default:
+	case c.state != stateOpen:
+	case c.legacy == nil:
 		o := c.box()
-		o.bytes = wire.AppendReply(o.bytes, &wire.Reply{Op: wire.OpMoved, Token: l.term, Text: []byte(l.leader)})
+		o.bytes = wire.AppendReply(o.bytes, &wire.Reply{Op: wire.OpMoved, Token: l.term, Text: []byte(leader)})
+	case !l.serving:
+		c.legacy.moved(e, c)
 	}
 }
 

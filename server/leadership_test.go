@@ -50,6 +50,9 @@ func TestStepDownTellsWaitersWhereToGo(t *testing.T) {
 	b.expect(wire.OpBusy, uint16(wire.BusyNotLeader), 2)
 	ts.lead(leadership{serving: true, term: 8})
 	a.expect(wire.OpMoved, 0, 0)
+	if m := a.expect(wire.OpMoved, 0, 0); m.Token != 8 || string(m.Text) != ts.cfg.Listen { // a node that serves again names itself
+		t.Fatalf("M %+v", m)
+	}
 	a.send(release(1, held.Token, "k"))
 	a.expect(wire.OpReleased, 0, 1)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -195,6 +196,10 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	reply, err := m.link.ask(ctx, addr, request)
+	if refusal := (*provedRefusal)(nil); errors.As(err, &refusal) && refusal.reason == raft.RefuseRetired {
+		// The credential's NodeID, or this process, had its time: that is an answer.
+		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.Error()}, nil
+	}
 	why := ""
 	switch {
 	case err != nil:

@@ -129,7 +129,7 @@ func (s *Server) buildEngine() error {
 	}
 	e := &engine{
 		clock: s.clock, notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
-		welcomer: welcomer{legacy: s.cfg.Legacy, inFlight: uint32(s.cfg.MaxInFlight)},
+		welcomer: welcomer{legacy: s.cfg.Legacy, clientAddr: s.cfg.AdvertisedAddr(), inFlight: uint32(s.cfg.MaxInFlight)},
 	}
 	s.engine = e
 	var seed [32]byte
