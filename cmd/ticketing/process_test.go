@@ -81,9 +81,12 @@ func run(t *testing.T, environ []string, args ...string) outcome {
 	cmd := prepare(t, environ, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	limit := time.AfterFunc(testTime, func() { cmd.Process.Kill() })
 	defer limit.Stop()
-	err := cmd.Run()
+	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
