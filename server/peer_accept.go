@@ -238,7 +238,7 @@ func (t *peerTransport) request(c *peerConn, f wire.PeerFrame) error {
 	if err != nil {
 		return err
 	}
-	if r.Kind.Role() != c.intro().role {
+	if !r.Kind.AllowedIn(c.intro().role) {
 		return fmt.Errorf("%w: a request for %v on a connection of the role %v", errPeerUnexpected, r.Kind, c.intro().role)
 	}
 	id := f.RequestID

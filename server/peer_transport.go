@@ -21,7 +21,7 @@ import (
 // peerTransport carries frames between nodes. What this node has to say to another goes over a connection that this node has
 // dialled, and what the other has to say over one that the other has; replies to requests alone go back on the same.
 //
-// send, sendTo, broadcast, flush, setTargets, setSecrets and drop do not block.
+// send, broadcast, flush, setTargets, setSecrets and drop do not block.
 type peerTransport struct {
 	// Immutable.
 	driver   peerDriver
@@ -175,15 +175,8 @@ func (t *peerTransport) send(m *raft.Message) {
 	}
 }
 
-// sendTo queues a frame of the bootstrap, InitialConfig or Accepted, for one process, as send does, also on a connection that
-// is bound to an unknown pair.
-func (t *peerTransport) sendTo(to raft.Member, kind wire.PeerType, body func(dst []byte) []byte) {
-	if c := t.dialled(to); c != nil {
-		c.queue.add(kind, 0, body)
-	}
-}
-
-// broadcast queues a frame of the bootstrap on every connection that this node has dialled.
+// broadcast queues a frame of the bootstrap, InitialConfig or Accepted, on every connection that this node has dialled, also
+// on those that are bound to no known pair.
 func (t *peerTransport) broadcast(kind wire.PeerType, body func(dst []byte) []byte) {
 	for _, d := range *t.dialers.Load() {
 		if c := d.usable(); c != nil {
@@ -214,9 +207,6 @@ func (t *peerTransport) drop(m raft.Member, why peerRefusal) {
 		c.refuse(why)
 	}
 }
-
-// connectedTo reports whether there is a connection to carry frames to m.
-func (t *peerTransport) connectedTo(m raft.Member) bool { return t.dialled(m) != nil }
 
 // dialled returns the connection that carries frames to m, or nil.
 func (t *peerTransport) dialled(m raft.Member) *peerConn {

@@ -48,12 +48,16 @@ func (k ControlKind) String() string {
 	return "control_" + strconv.Itoa(int(k))
 }
 
-// Role returns the role of the connections on which requests of the kind are allowed.
-func (k ControlKind) Role() PeerRole {
-	if k == ControlAdmit || k == ControlRejoin {
-		return PeerRoleJoin
+// AllowedIn reports whether requests of the kind may come over a connection of the role: a joining process may ask for the
+// status too, to see whether a cluster is there.
+func (k ControlKind) AllowedIn(role PeerRole) bool {
+	switch k {
+	case ControlStatus:
+		return role == PeerRoleControl || role == PeerRoleJoin
+	case ControlAdmit, ControlRejoin:
+		return role == PeerRoleJoin
 	}
-	return PeerRoleControl
+	return role == PeerRoleControl
 }
 
 // ControlRequest is the body of Control: a request of an operator's command or of a joining process.
