@@ -294,9 +294,7 @@ func (n *Node) sendAppend(p *progress, entries bool) {
 	}
 	p.heartbeatDue = false
 	if limit := n.sendLimit(p); entries && p.next <= limit {
-		from := len(n.sendBuf)
-		n.sendBuf = n.log.entries(n.sendBuf, p.next, limit, n.cfg.MaxMessageBytes)
-		m.Entries = n.sendBuf[from:len(n.sendBuf):len(n.sendBuf)]
+		m.Entries = n.entriesToSend(p.next, limit)
 		if p.state == stateReplicate {
 			last := p.next - 1 + uint64(len(m.Entries))
 			p.window.add(last, int(n.log.position(last)-n.log.position(p.next-1)))
@@ -304,4 +302,14 @@ func (n *Node) sendAppend(p *progress, entries bool) {
 		}
 	}
 	n.send(m)
+}
+
+// entriesToSend returns what one message takes of the entries from..limit. Members that are at the same place share it.
+func (n *Node) entriesToSend(from, limit uint64) []Entry {
+	if b := &n.batch; b.from != from || b.limit != limit {
+		at := len(n.sendBuf)
+		n.sendBuf = n.log.entries(n.sendBuf, from, limit, n.cfg.MaxMessageBytes)
+		*b = batch{from: from, limit: limit, entries: n.sendBuf[at:len(n.sendBuf):len(n.sendBuf)]}
+	}
+	return n.batch.entries
 }

@@ -213,24 +213,24 @@ func (l *log) entries(dst []Entry, from, to uint64, limit int) []Entry {
 	if from > to {
 		return dst
 	}
-	at, run := l.find(from), l.runAt(from)
-	size, begin := 0, len(dst)
-	for index := from; index <= to; index++ {
-		s := l.segments[at]
-		if index > s.last() {
-			at++
-			s = l.segments[at]
+	run, size, index := l.runAt(from), 0, from
+	for _, s := range l.segments[l.find(from):] {
+		begin := uint32(0)
+		if index > s.first {
+			begin = s.records[index-s.first-1].end
 		}
-		for run+1 < len(l.runs) && l.runs[run+1].first <= index {
-			run++
+		for _, r := range s.records[index-s.first:] {
+			size += int(r.end-begin) + entryOverhead
+			if index > to || size > limit && index > from {
+				return dst
+			}
+			for run+1 < len(l.runs) && l.runs[run+1].first <= index {
+				run++
+			}
+			dst = append(dst, Entry{Index: index, Term: l.runs[run].term, Kind: r.kind, Data: s.data[begin:r.end:r.end]})
+			begin = r.end
+			index++
 		}
-		i := int(index - s.first)
-		data := s.entryData(i)
-		size += len(data) + entryOverhead
-		if size > limit && len(dst) > begin {
-			break
-		}
-		dst = append(dst, Entry{Index: index, Term: l.runs[run].term, Kind: s.records[i].kind, Data: data})
 	}
 	return dst
 }

@@ -63,11 +63,17 @@ type Node struct {
 	draining  bool
 	msgs      []Message
 	sendBuf   []Entry
+	batch     batch // the last one made of sendBuf
 	applyBuf  []Entry
 	committed []Committed
 	installed *Installed
 	ready     Ready
 	lastState State
+}
+
+type batch struct {
+	from, limit uint64
+	entries     []Entry
 }
 
 type ballot struct {

@@ -138,7 +138,7 @@ func (n *Node) Advance() {
 	n.installed = nil
 	clear(n.msgs)
 	n.msgs = n.msgs[:0]
-	n.sendBuf = n.sendBuf[:0]
+	n.sendBuf, n.batch = n.sendBuf[:0], batch{}
 	if n.role == RoleLeader {
 		n.releaseHeld()
 		n.duties()
