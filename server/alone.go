@@ -80,6 +80,9 @@ func (a *alone) end(ctx context.Context) error {
 	return nil
 }
 
+// reload is authority.
+func (a *alone) reload(*Config) error { return nil }
+
 // release is authority.
 func (a *alone) release() {
 	if a.file != nil {

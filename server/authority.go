@@ -35,6 +35,8 @@ type authority interface {
 	handOver(ctx context.Context)
 	// end stops what begin has started, when no connection is left that could be granted anything.
 	end(ctx context.Context) error
+	// reload takes secrets and certificates that may have changed into use.
+	reload(fresh *Config) error
 	// release gives back files and ports. It is called once, also where begin was not.
 	release()
 }

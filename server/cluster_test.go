@@ -168,3 +168,24 @@ func TestClusterRollingReboot(t *testing.T) {
 		t.Fatalf("%d keys are held, want 4", held)
 	}
 }
+
+// A secret is rotated without a stop: all nodes learn the new one first, then each may forget the old.
+func TestClusterSecretRotation(t *testing.T) {
+	c := newCluster(t, 3).startAll()
+	const fresh = "the next secret of the test cluster"
+	for _, ts := range c.nodes {
+		cfg := ts.cfg
+		cfg.Cluster.Secrets = []Secret{fresh, testClusterSecret}
+		if err := ts.engine.authority.reload(&cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, ts := range c.nodes {
+		if ts != c.leader() {
+			ts.end()
+			again := c.start(i, func(cfg *Config) { cfg.Cluster.Secrets, cfg.Cluster.Bootstrap = []Secret{fresh}, "" })
+			await(t, "the node with the new secret alone", again.ready)
+			return
+		}
+	}
+}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -33,6 +34,7 @@ type member struct {
 	state      *stateFile
 	marker     *markerFile
 	link       *peerTransport
+	linkTLS    *tlsconf.Reloader // of the peer port; nil on plaintext
 	writer     *stateWriter
 	fail       func(error) // ends the server with an error; only the first counts
 	cancel     context.CancelFunc
@@ -69,12 +71,13 @@ func (m *member) openLink() error {
 	}
 	options := peerOptions{driver: m, secrets: secrets, events: m.engine.events, clock: m.engine.clock, jitter: freshRand()}
 	if m.cluster.TLSCert != "" {
-		options.tls, err = tlsconf.NewServer(tlsconf.ServerFiles{Cert: m.cluster.TLSCert, Key: m.cluster.TLSKey, ClientCA: m.cluster.TLSCA})
+		m.linkTLS, err = tlsconf.NewServer(tlsconf.ServerFiles{Cert: m.cluster.TLSCert, Key: m.cluster.TLSKey, ClientCA: m.cluster.TLSCA})
 		if err != nil {
 			return &ConfigError{Problems: []string{err.Error()}}
 		}
-		options.tls.Now = m.engine.clock.wall
-		options.tls.OnError = func(err error) {
+		options.tls = m.linkTLS
+		m.linkTLS.Now = m.engine.clock.wall
+		m.linkTLS.OnError = func(err error) {
 			m.log.Error("the peer certificate was not replaced: the one before stays in use", "why", err)
 		}
 	}
@@ -179,6 +182,18 @@ func (m *member) end(ctx context.Context) error {
 		return fmt.Errorf("writing the marker at the end: %w; it says less than it could, which the next start repairs", err)
 	}
 	return nil
+}
+
+// reload is authority. Open connections stay as they are.
+func (m *member) reload(fresh *Config) error {
+	secrets, err := fresh.Cluster.secrets()
+	if err == nil {
+		m.link.setSecrets(secrets)
+	}
+	if m.linkTLS != nil {
+		err = errors.Join(err, m.linkTLS.Reload())
+	}
+	return err
 }
 
 // release is authority.

@@ -79,11 +79,7 @@ func (m *member) controlOf(now lock.Time, r *wire.ControlRequest) (*raft.Control
 
 // readJoin takes from the credential what only it may say.
 func (m *member) readJoin(c *raft.Control, r *wire.ControlRequest) error {
-	secrets, err := m.cluster.secrets()
-	if err != nil {
-		return err
-	}
-	credential, id, err := auth.ParseJoin(secrets, r.Credential)
+	credential, id, err := auth.ParseJoin(m.link.secrets.Load(), r.Credential)
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	askTimeout   = 15 * time.Second
-	askPauseMin  = 200 * time.Millisecond
-	askPauseMax  = 3200 * time.Millisecond
-	choreSeconds = time.Second
+	askTimeout  = 15 * time.Second
+	askPauseMin = 200 * time.Millisecond
+	askPauseMax = 3200 * time.Millisecond
+	chorePause  = time.Second
 )
 
 // live brings this process into its domain, and then sees to what takes long.
@@ -34,7 +34,7 @@ func (m *member) live(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ticker := time.NewTicker(choreSeconds)
+	ticker := time.NewTicker(chorePause)
 	defer ticker.Stop()
 	for {
 		select {

@@ -309,6 +309,7 @@ func (s *Server) Reload() error {
 	} else {
 		s.engine.welcomer.tokens.Store(auth.NewTokens(fresh.clientTokens()...))
 		s.admin.setToken(fresh.AdminToken)
+		problems = append(problems, s.engine.authority.reload(&fresh))
 	}
 	return errors.Join(problems...)
 }
