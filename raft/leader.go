@@ -204,7 +204,9 @@ func (n *Node) countRound(p *progress) {
 	}
 	if n.now-p.roundBegan < n.electionTicks {
 		p.caughtUpAt = n.now
-		p.snapshots = snapshotAttempts{}
+		if p.snapshots.count > 0 && n.log.bytesAfter(p.match) <= n.cfg.LogBytes/2 {
+			p.snapshots = snapshotAttempts{} // the log's own bound is enough for it from now on
+		}
 	}
 	p.roundGoal, p.roundBegan = n.commit, n.now
 }
@@ -228,7 +230,7 @@ func (n *Node) maybeCommit() {
 
 // sendLimit is the last index that p may be sent. Who is no voter in its own configuration gets committed entries only:
 // otherwise it could hold an uncommitted entry, refuse every leader that does not, and be no voter in its own log. A
-// newcomer becomes one with the joint entry, so that the batch that goes past commit must reach it.
+// newcomer becomes one with the joint entry, so that the message that goes past commit must reach it.
 func (n *Node) sendLimit(p *progress) uint64 {
 	conf := n.confs.current()
 	switch {
@@ -236,11 +238,17 @@ func (n *Node) sendLimit(p *progress) uint64 {
 		return n.log.last
 	case !conf.conf.IsVoter(p.member):
 		return n.commit
-	case conf.conf.Joint() && p.match < conf.index && !slices.Contains(conf.conf.Voters, p.member) &&
-		p.next <= conf.index && int(n.log.position(conf.index)-n.log.position(p.next-1)) > n.cfg.MaxMessageBytes:
+	case n.awaitsJoint(p) && n.log.position(conf.index)-n.log.position(p.next-1) > maxMessageBytes:
 		return n.commit
 	}
 	return n.log.last
+}
+
+// awaitsJoint reports whether p is the newcomer of the joint configuration in force and is not known to hold its entry,
+// which is among those to be sent next.
+func (n *Node) awaitsJoint(p *progress) bool {
+	conf := n.confs.current()
+	return conf.conf.Joint() && !slices.Contains(conf.conf.Voters, p.member) && p.match < conf.index && p.next <= conf.index
 }
 
 // maySend reports whether p is to be sent anything now.
@@ -294,7 +302,11 @@ func (n *Node) sendAppend(p *progress, entries bool) {
 	}
 	p.heartbeatDue = false
 	if limit := n.sendLimit(p); entries && p.next <= limit {
-		m.Entries = n.entriesToSend(p.next, limit)
+		maxBytes := n.cfg.MaxMessageBytes
+		if n.awaitsJoint(p) {
+			maxBytes = maxMessageBytes
+		}
+		m.Entries = n.entriesToSend(p.next, limit, maxBytes)
 		if p.state == stateReplicate {
 			last := p.next - 1 + uint64(len(m.Entries))
 			p.window.add(last, int(n.log.position(last)-n.log.position(p.next-1)))
@@ -305,11 +317,11 @@ func (n *Node) sendAppend(p *progress, entries bool) {
 }
 
 // entriesToSend returns what one message takes of the entries from..limit. Members that are at the same place share it.
-func (n *Node) entriesToSend(from, limit uint64) []Entry {
-	if b := &n.batch; b.from != from || b.limit != limit {
+func (n *Node) entriesToSend(from, limit uint64, maxBytes int) []Entry {
+	if b := &n.batch; b.from != from || b.limit != limit || b.maxBytes != maxBytes {
 		at := len(n.sendBuf)
-		n.sendBuf = n.log.entries(n.sendBuf, from, limit, n.cfg.MaxMessageBytes)
-		*b = batch{from: from, limit: limit, entries: n.sendBuf[at:len(n.sendBuf):len(n.sendBuf)]}
+		n.sendBuf = n.log.entries(n.sendBuf, from, limit, maxBytes)
+		*b = batch{from: from, limit: limit, maxBytes: maxBytes, entries: n.sendBuf[at:len(n.sendBuf):len(n.sendBuf)]}
 	}
 	return n.batch.entries
 }

@@ -12,6 +12,7 @@ const (
 	tokenEpoch      = 1767225600000 // 2026-01-01 UTC, Unix milliseconds
 	tokensPerMilli  = 14            // as a shift: 16,384
 	maxWallForToken = 1 << 48       // no overflow of the shift
+	maxJointBytes   = 512           // what a joint entry is charged, rounded up
 )
 
 // ProposeControl validates c against the applied registry and appends it with wallMillis as its wall time. From outside
@@ -202,11 +203,12 @@ func (n *Node) promoteLearner(rep *Replacement, conf Configuration) {
 }
 
 // readyForJoint holds the conditions of cluster.md, Replacement of a node, 3. A joint configuration cannot be left
-// without both majorities, so that it is not entered while anybody that lives is behind.
+// without both majorities, so that it is not entered while anybody that lives is behind. What the newcomer lacks must fit
+// in one message with the joint entry, also when the next leader sends it (sendLimit).
 func (n *Node) readyForJoint(newcomer *progress, joint Configuration) bool {
 	caughtUp := newcomer.caughtUpAt != 0 && n.now-newcomer.caughtUpAt <= 3*n.heartbeatTicks &&
 		newcomer.state == stateReplicate && n.fresh(newcomer) &&
-		n.log.bytesAfter(newcomer.match) <= n.cfg.MaxMessageBytes/2
+		n.log.bytesAfter(newcomer.match) <= maxMessageBytes-maxJointBytes
 	if !caughtUp {
 		return false
 	}

@@ -353,7 +353,7 @@ func TestNewcomerIsSentTheJointEntryWithWhatIsUncommittedBefore(t *testing.T) {
 	for _, test := range []struct {
 		before int // entries of 20 KiB, uncommitted
 		want   int // entries in the first message
-	}{{3, 5}, {30, 0}} {
+	}{{3, 5}, {30, 32}, {60, 0}} {
 		_, p := lone(t)
 		old := p.confs.current().conf.Voters
 		joint := Control{Kind: ControlJoint, Configuration: Configuration{Voters: old, Next: replaced(old, testMember(2), testMember(4))}}

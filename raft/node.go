@@ -73,6 +73,7 @@ type Node struct {
 
 type batch struct {
 	from, limit uint64
+	maxBytes    int
 	entries     []Entry
 }
 
