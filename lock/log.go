@@ -5,8 +5,8 @@ import "ticketing.internal/wire"
 // Verdict is what a Log says about a proposal.
 type Verdict uint8
 
-// The verdicts. A Log may mix them, but decides the proposals of one key in order: nothing of a key is to be applied at once
-// while something of it is pending.
+// The verdicts. A Log may mix them, but not overtake: no Grant of a key is to be applied at once while a Release or an Expire
+// of it is pending.
 const (
 	Refused  Verdict = iota // nothing happened and nothing will
 	Pending                 // decided later, in the order of proposing, by ApplyOldest, Lost or Unknown
