@@ -194,3 +194,37 @@ func TestLearnerWithoutStateAcceptsNothingButASnapshot(t *testing.T) {
 		t.Errorf("answered %+v, %v", r, p)
 	}
 }
+
+// TestSnapshotWhileJoint: member 3 was cut off, and is sent a snapshot whose configuration is joint.
+func TestSnapshotWhileJoint(t *testing.T) {
+	c, l, f := behind(t)
+	c.tick(60) // member 3 counts as dead
+	newcomer := testMember(4)
+	c.control(&Control{Kind: ControlPrepare, Seat: 2, PeerAddr: "n4:5325", ExpiresMillis: c.wall + 60_000})
+	c.start(newcomer, nil)
+	final := func(m *Message) bool {
+		for _, e := range m.Entries {
+			if e.Kind == EntryControl && ControlKind(e.Data[0]) == ControlFinal {
+				return true
+			}
+		}
+		return false
+	}
+	// Nobody gets the final entry, so that it is not committed.
+	c.drop = func(m *Message) bool { return isolate(f.self)(m) || final(m) }
+	c.control(&Control{Kind: ControlAdmit, Seat: 2, Newcomer: newcomer, Credential: CredentialID{'j'}, PeerAddr: "n4:5325"})
+	c.until(100, "joint is applied, final appended", func() bool {
+		return l.registry.Replacement != nil && l.registry.Replacement.Joint && !l.confs.current().conf.Joint()
+	})
+	c.drop = final
+	c.until(200, "member 3 has a snapshot", func() bool { return count(f, EventSnapshotInstalled) == 1 })
+	if at := f.confs.current(); !at.conf.Joint() || !at.conf.IsVoter(newcomer) || !at.conf.IsVoter(testMember(2)) || !f.registry.Replacement.Joint {
+		t.Fatalf("in force after the snapshot: %+v", at)
+	}
+	c.drop = nil
+	c.until(100, "final", c.settled(2, newcomer))
+	c.tick(20)
+	if at := f.confs.current(); at.conf.Joint() || at.conf.IsVoter(testMember(2)) || f.registry.Replacement != nil {
+		t.Errorf("in force after the final entry: %+v", at)
+	}
+}
