@@ -140,6 +140,9 @@ func (m *Manager) EndBatch(now Time) {
 	}
 }
 
+// Starting reports whether grants of this batch wait for EndBatch to start their leases.
+func (m *Manager) Starting() bool { return len(m.freshIDs) > 0 }
+
 // trim gives memory back that a peak has left, slowly, so that what comes and goes does not make garbage.
 func (m *Manager) trim(now Time) {
 	m.trimAt = now.Mono + trimPause

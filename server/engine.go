@@ -31,6 +31,7 @@ type engine struct {
 	draining   bool
 	drained    chan struct{} // closed once the server drains and no connected client holds a key; nil while it serves
 	nextTick   int64         // mono ns at which a loop will come round for the manager's timers
+	due        int64         // mono ns before which the manager has nothing to do by itself
 	holdTick   int64         // mono ns before which no timer is judged: after a stall, what has arrived is read first
 
 	request  wire.Request  // scratch of the request path
@@ -69,8 +70,11 @@ func (e *engine) enter(s *shard, now lock.Time) {
 // leave ends the batch: leases granted in it start now, and shards that got mail are woken.
 // It returns when the next timer of the manager is due, and the time.
 func (e *engine) leave() (deadline, now int64) {
-	after := e.clock.now()
-	e.authority.decide(after)
+	e.authority.decide(e.now)
+	after := e.now
+	if e.manager.Starting() {
+		after = e.clock.now()
+	}
 	e.manager.EndBatch(after)
 	if err := e.authority.vouch(e.now.Mono, after.Mono); err != nil {
 		e.withhold(after)
@@ -79,7 +83,8 @@ func (e *engine) leave() (deadline, now int64) {
 		close(e.drained)
 		e.drained = nil
 	}
-	deadline = max(min(e.manager.NextDeadline(), e.authority.deadline()), e.holdTick)
+	e.due = e.manager.NextDeadline()
+	deadline = max(min(e.due, e.authority.deadline()), e.holdTick)
 	if e.current.keepsTime {
 		e.nextTick = deadline
 	} else if deadline < e.nextTick && e.timekeeper != nil {
@@ -135,7 +140,7 @@ func (e *engine) tick(now lock.Time) (more bool) {
 		e.notifier.alive(now.Mono)
 		e.noteReadiness(now.Mono)
 	}
-	if now.Mono < e.holdTick {
+	if now.Mono < e.holdTick || now.Mono < e.due {
 		return false
 	}
 	return e.manager.Tick(now, tickBudget)

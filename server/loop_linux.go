@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -13,11 +14,15 @@ import (
 type carrier struct {
 	fd       int
 	interest uint32
+	heard    int64   // mono ns of the last read
 	held     bool    // the peer does not take its replies: nothing is read until it does
 	stream   *stream // nil on a connection of a loop
 }
 
 const (
+	// idleLooks is how often within the time limit of silence a connection is looked at: noting the time of each read and
+	// looking now and then costs less than moving the connection within a list at each read.
+	idleLooks = 16
 	readSize  = 64 << 10 // bytes read from a connection at a time
 	arenaSize = 4 * readSize
 	// longestSleep bounds a wait, so that /livez can tell an idle loop from one that is stuck, and chores get done.
@@ -31,6 +36,7 @@ type loop struct {
 	*poller
 	engine    *engine
 	admission *admission
+	parallel  bool // other goroutines have another processor to run on
 
 	// Owned by the loop.
 	conns   []*conn // by descriptor
@@ -40,10 +46,13 @@ type loop struct {
 	now     int64   // mono ns of the present turn
 	left    int64   // mono ns at which the engine was left last
 	planned int64   // mono ns by which the loop means to come round
+	brisk   bool    // the last wait has brought something
 	stalled bool    // it came round late: timers wait until nothing is left to read
 
-	handshakes, denied, idle, lingering fifo // of waitRead
-	quiet, slow                         fifo // of waitWrite
+	handshakes, denied, idle, lingering fifo  // of waitRead
+	quiet, slow                         fifo  // of waitWrite
+	due                                 int64 // mono ns before which none of them has anything to do
+	silence                             int64 // ns after which a v1 connection has been silent for too long
 
 	stopping atomic.Bool
 	done     chan struct{}
@@ -62,11 +71,12 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 		return nil, err
 	}
 	l := &loop{
-		poller: p, engine: e, admission: a, arena: make([]byte, arenaSize), done: make(chan struct{}),
+		poller: p, engine: e, admission: a, parallel: runtime.GOMAXPROCS(0) > 1, arena: make([]byte, arenaSize), done: make(chan struct{}),
 		handshakes: fifo{kind: waitRead, limit: int64(handshakeLimit)},
 		denied:     fifo{kind: waitRead, limit: int64(denialDelay)},
-		idle:       fifo{kind: waitRead, limit: int64(idleTimeout)},
+		idle:       fifo{kind: waitRead, limit: int64(idleTimeout) / idleLooks},
 		lingering:  fifo{kind: waitRead, limit: int64(lingerLimit)},
+		silence:    int64(idleTimeout),
 		quiet:      fifo{kind: waitWrite, limit: int64(legacyKeepAlive)},
 		slow:       fifo{kind: waitWrite, limit: int64(slowReaderLimit)},
 	}
@@ -82,6 +92,7 @@ func (l *loop) run() {
 	for !l.stopping.Load() {
 		events := l.next(deadline, more)
 		idle := len(events) == 0
+		l.brisk = !idle && l.parallel
 		for {
 			events = l.read(events)
 			deadline, more = l.decide(idle)
@@ -102,16 +113,22 @@ func (l *loop) stop() {
 	<-l.done
 }
 
-// next returns what is ready, waiting for it until deadline unless more is to be done at once.
+// next returns what is ready, waiting for it until deadline unless more is to be done at once. Where requests come one by one
+// the next is likely to follow soon: the wait for it is a brief one at first.
 func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
-	if events := l.poll(); len(events) > 0 || more {
-		return events
+	if more {
+		return l.poll()
 	}
-	sleep := min(deadline, l.ownDeadline(), l.left+longestSleep) - l.left
+	sleep := min(deadline, l.due, l.left+longestSleep) - l.left
 	if sleep <= 0 {
-		return nil
+		return l.poll()
 	}
 	l.planned = l.left + sleep
+	if l.brisk && sleep > briefMillis*int64(time.Millisecond) {
+		if events := l.waitBriefly(); len(events) > 0 {
+			return events
+		}
+	}
 	return l.wait(int((sleep + int64(time.Millisecond) - 1) / int64(time.Millisecond)))
 }
 
@@ -210,6 +227,7 @@ func (l *loop) consume(now lock.Time, in *input) {
 		return
 	}
 	before := c.state
+	c.heard = now.Mono
 	rest := e.consume(now, c, in.data)
 	if len(rest) > 0 || len(c.partial) > 0 {
 		c.partial = append(c.partial[:0], rest...)
@@ -224,17 +242,18 @@ func (l *loop) consume(now lock.Time, in *input) {
 
 // watch moves c to the time limit of its state.
 func (l *loop) watch(now lock.Time, c *conn, before connState) {
-	switch {
-	case c.state == stateOpen && c.legacy == nil:
-		l.idle.push(c, now.Mono)
-	case c.state == before:
+	if c.state == before {
 		return
+	}
+	switch {
+	case c.state == stateDenied:
+		l.arm(&l.denied, c)
+		l.setInterest(c, 0)
+	case c.state == stateOpen && c.legacy == nil:
+		l.arm(&l.idle, c)
 	case c.state == stateOpen:
 		c.leave(waitRead)
-		l.quiet.push(c, now.Mono)
-	case c.state == stateDenied:
-		l.denied.push(c, now.Mono)
-		l.setInterest(c, 0)
+		l.arm(&l.quiet, c)
 	}
 	if before == stateHandshake && c.state == stateOpen {
 		c.partial = nil
@@ -242,18 +261,27 @@ func (l *loop) watch(now lock.Time, c *conn, before connState) {
 	}
 }
 
+// arm puts c under the time limit of f, from now on.
+func (l *loop) arm(f *fifo, c *conn) {
+	f.push(c, l.now)
+	l.due = min(l.due, l.now+f.limit)
+}
+
 // judgeSilence deals with the connections of the loop whose time is over.
 func (l *loop) judgeSilence(now lock.Time) {
-	for _, f := range []*fifo{&l.handshakes, &l.idle, &l.lingering, &l.slow} {
+	if now.Mono < l.due {
+		return
+	}
+	for c := l.idle.due(now.Mono); c != nil; c = l.idle.due(now.Mono) {
+		if now.Mono-c.heard < l.silence {
+			l.idle.push(c, now.Mono)
+			continue
+		}
+		l.giveUp(now, &l.idle, c)
+	}
+	for _, f := range []*fifo{&l.handshakes, &l.lingering, &l.slow} {
 		for c := f.due(now.Mono); c != nil; c = f.due(now.Mono) {
-			if f == &l.slow {
-				l.engine.counters.slowReadersClosed++
-				l.engine.events.slowReader(c.remote)
-				c.doomed = true
-			}
-			f.remove(c)
-			l.engine.closeSession(now, c)
-			l.ended = append(l.ended, c)
+			l.giveUp(now, f, c)
 		}
 	}
 	for c := l.denied.due(now.Mono); c != nil; c = l.denied.due(now.Mono) {
@@ -265,6 +293,19 @@ func (l *loop) judgeSilence(now lock.Time) {
 		o.bytes = append(o.bytes, '\n')
 		l.quiet.push(c, now.Mono)
 	}
+	l.due = l.ownDeadline()
+}
+
+// giveUp ends c, whose time limit in f is over.
+func (l *loop) giveUp(now lock.Time, f *fifo, c *conn) {
+	if f == &l.slow {
+		l.engine.counters.slowReadersClosed++
+		l.engine.events.slowReader(c.remote)
+		c.doomed = true
+	}
+	f.remove(c)
+	l.engine.closeSession(now, c)
+	l.ended = append(l.ended, c)
 }
 
 // take carries out one message of the loop's mail.
@@ -299,7 +340,7 @@ func (l *loop) adopt(now lock.Time, c *conn) {
 		return
 	}
 	l.conns[c.fd] = c
-	l.handshakes.push(c, now.Mono)
+	l.arm(&l.handshakes, c)
 	c.greet(nil, true)
 }
 

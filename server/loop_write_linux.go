@@ -57,7 +57,8 @@ func (l *loop) sentAll(c *conn) {
 		}
 		if c.state == stateOpen && c.legacy == nil {
 			// While it was not read, its silence did not count.
-			l.idle.push(c, l.now)
+			c.heard = l.now
+			l.arm(&l.idle, c)
 		}
 	}
 	switch {
@@ -66,16 +67,16 @@ func (l *loop) sentAll(c *conn) {
 		// with unread input would reset the connection, and could destroy the last reply on its way.
 		unix.Shutdown(c.fd, unix.SHUT_WR)
 		l.setInterest(c, unix.EPOLLIN)
-		l.lingering.push(c, l.now)
+		l.arm(&l.lingering, c)
 	case c.legacy != nil && c.state == stateOpen:
-		l.quiet.push(c, l.now)
+		l.arm(&l.quiet, c)
 	}
 }
 
 // hold keeps c, whose peer does not take its replies, waiting to be writable, and off reading.
 func (l *loop) hold(c *conn, progress bool) {
 	if progress || !c.held {
-		l.slow.push(c, l.now)
+		l.arm(&l.slow, c)
 	}
 	if !c.held {
 		c.held = true

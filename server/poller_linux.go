@@ -10,8 +10,8 @@ import (
 // poller wraps one epoll instance. It is level-triggered: one read a ready connection and turn is then enough, where
 // edge-triggering would need a second read that returns EAGAIN to be sure that nothing was left.
 //
-// Calls that cannot block go through RawSyscall: telling the runtime about them would cost about as much as the work that
-// they carry. They return within microseconds, so a stop of the world waits no longer than for any loop without a safe point.
+// Calls that cannot block for long go through RawSyscall: telling the runtime about them would cost about as much as the work
+// that they carry. They return within a millisecond, so a stop of the world waits no longer than for a loop without a safe point.
 type poller struct {
 	epoll  int
 	event  int // an eventfd that wakes the loop
@@ -53,9 +53,17 @@ func (p *poller) set(fd int, interest uint32) {
 	unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: interest, Fd: int32(fd)})
 }
 
+// briefMillis is how long a wait may last that the runtime is not told of: it bounds what a stop of the world waits for.
+const briefMillis = 1
+
 // poll returns the events that are there now.
-func (p *poller) poll() []unix.EpollEvent {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), 0, 0, 0)
+func (p *poller) poll() []unix.EpollEvent { return p.waitRaw(0) }
+
+// waitBriefly returns events as soon as there are some, or none after a moment.
+func (p *poller) waitBriefly() []unix.EpollEvent { return p.waitRaw(briefMillis) }
+
+func (p *poller) waitRaw(millis int) []unix.EpollEvent {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(millis), 0, 0)
 	if errno != 0 {
 		return nil
 	}
