@@ -135,7 +135,7 @@ func TestWriteThatFails(t *testing.T) {
 		if why := a.failing(0); !strings.Contains(why, "the disk says no") {
 			t.Errorf("operation %d failed: %q", failAt, why)
 		}
-		a.applied(1 << 31) // goes on meanwhile
+		a.applied(1<<30 + 5) // goes on meanwhile
 		if a.write(second - 1) {
 			t.Errorf("operation %d failed: tried again at once", failAt)
 		}
@@ -143,7 +143,7 @@ func TestWriteThatFails(t *testing.T) {
 			t.Errorf("operation %d failed: not tried again", failAt)
 		}
 		m := onDisk(t, disk)
-		if a.failing(second) != "" || m.tokenMark != 1<<31+markReserve+markStep || !m.opened || !slices.Equal(m.peers, []string{"n8:1"}) {
+		if a.failing(second) != "" || m.tokenMark != 1<<30+5+markReserve+markStep || !m.opened || !slices.Equal(m.peers, []string{"n8:1"}) {
 			t.Errorf("operation %d failed: then %q, and %+v", failAt, a.failing(second), m)
 		}
 	}
