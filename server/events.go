@@ -118,6 +118,11 @@ func (v *events) acceptFailed(err error) {
 	v.write(slog.LevelError, "accepting a connection failed: trying again", slog.String("why", err.Error()))
 }
 
+// markerFailing: the marker falls behind what it should say.
+func (v *events) markerFailing(why string) {
+	v.write(slog.LevelError, "the marker cannot be written: if the whole cluster were lost now, tokens of the next one might not be larger", slog.String("why", why))
+}
+
 func (v *events) notAdmitted(addr, why string) {
 	v.write(slog.LevelWarn, "not admitted yet: trying again", slog.String("asked", addr), slog.String("why", why))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"ticketing.internal/lock"
 	"ticketing.internal/raft"
@@ -41,6 +42,7 @@ type member struct {
 	lived      chan struct{} // closed when live has returned
 	news       chan struct{} // gets a value when there may be something that live or handOver waits for
 	own        shard         // for batches of its own
+	sawOpen    atomic.Bool   // a member of the domain has answered, and the domain is open
 
 	describeServer func() Status // what /status says; called under the engine's lock
 }

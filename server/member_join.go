@@ -52,6 +52,9 @@ func (m *member) live(ctx context.Context) (err error) {
 // chores repeats what others may have missed while the domain is being made, and ends a node whose domain never opened.
 func (m *member) chores(now lock.Time) error {
 	registry := m.node.Registry()
+	if why := m.ahead.failing(now.Mono); why != "" {
+		m.engine.events.markerFailing(why)
+	}
 	if m.boot == nil {
 		return nil
 	}
@@ -114,7 +117,7 @@ func (m *member) rejoin(ctx context.Context) error {
 		request.Marker = append(request.Marker, pairOf(i))
 	}
 	giveUp := func(now lock.Time) error {
-		if !kept.opened && now.Wall > kept.credentialEnd+burnGrace.Milliseconds() {
+		if !kept.opened && !m.sawOpen.Load() && now.Wall > kept.credentialEnd+burnGrace.Milliseconds() {
 			return m.burned(nil)
 		}
 		return nil
@@ -201,6 +204,12 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.Error()}, nil
 	}
 	why := ""
+	if err == nil && reply.Code == wire.ControlRejected {
+		switch raft.Reason(reply.Reason) {
+		case raft.ReasonUnderWay, raft.ReasonTooSoon, raft.ReasonStillHeard: // of an open domain alone
+			m.sawOpen.Store(true)
+		}
+	}
 	switch {
 	case err != nil:
 		why = err.Error()
