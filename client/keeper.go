@@ -16,6 +16,7 @@ const (
 
 // keep is the keeper's goroutine: everything that a Broker does because time has passed.
 func (b *Broker) keep() {
+	due := b.sys.clock.Now() + sweepInterval
 	timer := time.NewTimer(sweepInterval)
 	defer timer.Stop()
 	for {
@@ -28,11 +29,11 @@ func (b *Broker) keep() {
 		now := b.sys.clock.Now()
 		b.mu.Lock()
 		if now >= b.sweepAt {
-			b.sweepAt = b.sweep(now, now-b.sweepAt > stallNotice)
+			b.sweepAt = b.sweep(now, now-due > stallNotice)
 		}
-		in := b.sweepAt - now
+		due = max(now, b.sweepAt)
 		b.unlock()
-		timer.Reset(in)
+		timer.Reset(due - now)
 	}
 }
 

@@ -121,7 +121,9 @@ func (b *Broker) seek(leader string) {
 	hinted := 0
 	for _, p := range b.peers {
 		if p.addr == leader {
-			p.hurry()
+			if p.session == nil {
+				p.hurry()
+			}
 			return
 		}
 		if p.hinted {
