@@ -18,7 +18,7 @@ import (
 
 // event is what one worker did with one acquire, on the clock of the test process, which all workers share.
 type event struct {
-	key                 string
+	key, by             string
 	token               uint64
 	asked, granted      time.Duration // the acquire was called, and its grant arrived
 	releasing, released time.Duration // the release was called, and confirmed; 0: not
@@ -53,11 +53,11 @@ func (h *history) add(e event) {
 	h.mu.Unlock()
 }
 
-// granted is how many grants arrived so far.
-func (h *history) granted() int {
+// grantsOf returns the grants of the loads of that name so far.
+func (h *history) grantsOf(name string) []event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.events)
+	return slices.DeleteFunc(slices.Clone(h.events), func(e event) bool { return e.by != name })
 }
 
 // check verifies what must hold whatever happened: one holder of a key at a time, and tokens that only grow.
@@ -112,6 +112,7 @@ func (h *history) checkPair(key string, a, b *event) {
 // chaosLoad keeps a cluster busy until stop, through one Broker a worker group.
 type chaosLoad struct {
 	*history
+	name   string
 	broker *client.Broker
 	quit   atomic.Bool
 	wg     sync.WaitGroup
@@ -121,11 +122,17 @@ type chaosLoad struct {
 
 func startLoad(h *history, addrs []string, workers, keys int) *chaosLoad {
 	h.t.Helper()
-	b, err := client.New(client.Config{Addrs: addrs, Name: "chaos"})
+	return startLoadAs(h, client.Config{Addrs: addrs, Name: "chaos"}, workers, keys)
+}
+
+// startLoadAs is startLoad of clients that differ from others in their configuration.
+func startLoadAs(h *history, config client.Config, workers, keys int) *chaosLoad {
+	h.t.Helper()
+	b, err := client.New(config)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	l := &chaosLoad{history: h, broker: b, keys: keys, lease: 3 * time.Second}
+	l := &chaosLoad{history: h, name: config.Name, broker: b, keys: keys, lease: 3 * time.Second}
 	for w := range workers {
 		l.wg.Add(1)
 		go l.work(rand.New(rand.NewPCG(uint64(w), 7)))
@@ -148,10 +155,15 @@ func (l *chaosLoad) work(random *rand.Rand) {
 	}
 }
 
+// patience is how long a worker waits for the reply to an acquire that may wait for 2 s in the queue.
+const patience = 4 * time.Second
+
 // once acquires, holds and releases key.
 func (l *chaosLoad) once(key string, hold time.Duration) {
-	e := event{key: key, lease: l.lease, asked: l.now()}
-	ticket, err := l.broker.Acquire(context.Background(), key, 2*time.Second, l.lease)
+	e := event{key: key, by: l.name, lease: l.lease, asked: l.now()}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ticket, err := l.broker.Acquire(ctx, key, 2*time.Second, l.lease)
 	if err != nil {
 		l.count(outcomeOf(err))
 		if !errors.Is(err, client.ErrTimeout) {

@@ -15,8 +15,13 @@ import (
 // prepareReplacement prepares the replacement of a seat and returns its node, not started yet.
 func (c *chaosCluster) prepareReplacement(seat int) *chaosNode {
 	c.t.Helper()
-	next := newChaosNode(c.t, seat)
-	credential := strings.TrimSpace(c.control("replace", "--seat", fmt.Sprint(seat), "--peer-addr", next.peer).expect(c.t, exitOK).stdout)
+	return c.prepareReplacementAt(newChaosNode(c.t, seat))
+}
+
+// prepareReplacementAt prepares the replacement of its seat by next.
+func (c *chaosCluster) prepareReplacementAt(next *chaosNode) *chaosNode {
+	c.t.Helper()
+	credential := strings.TrimSpace(c.control("replace", "--seat", fmt.Sprint(next.seat), "--peer-addr", next.peer).expect(c.t, exitOK).stdout)
 	var peers []string
 	for _, n := range c.nodes {
 		peers = append(peers, n.peer)

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// selfSigned writes a certificate for 127.0.0.1, which is its own CA, and returns its files.
-func selfSigned(t *testing.T) (cert, key string) {
+// selfSigned writes a certificate for 127.0.0.1 and more, which is its own CA, and returns its files.
+func selfSigned(t *testing.T, more ...net.IP) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: append(more, net.IPv4(127, 0, 0, 1)),
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
