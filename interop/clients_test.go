@@ -45,12 +45,8 @@ func contend(t *testing.T, keys []string, workers, rounds int, lockers ...locker
 	}
 }
 
-func increment(t *testing.T, c *counter, l locker, key string) bool {
-	g, err := l.acquire(key, 60, 60)
-	if err != nil {
-		t.Errorf("acquire of %q by %T: %v", key, l, err)
-		return false
-	}
+// add increments c, which is under the lock of key that g is.
+func (c *counter) add(t *testing.T, key string, g grant) {
 	if !c.inside.CompareAndSwap(0, 1) {
 		t.Errorf("two hold %q", key)
 	}
@@ -61,6 +57,15 @@ func increment(t *testing.T, c *counter, l locker, key string) bool {
 	runtime.Gosched()
 	c.value.Store(value + 1)
 	c.inside.Store(0)
+}
+
+func increment(t *testing.T, c *counter, l locker, key string) bool {
+	g, err := l.acquire(key, 60, 60)
+	if err != nil {
+		t.Errorf("acquire of %q by %T: %v", key, l, err)
+		return false
+	}
+	c.add(t, key, g)
 	held, err := g.release()
 	if !held || err != nil {
 		t.Errorf("release of %q by %T: %v, %v", key, l, held, err)

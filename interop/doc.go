@@ -9,7 +9,7 @@
 //	acquire ID WAIT LEASE KEY      ID granted TOKEN, or ID failed KIND     in seconds
 //	release ID GRANT               ID released true|false, or ID failed KIND; GRANT is the id of the acquire
 //
-// A driver is started with the server's address, the token and a CA file ("" for plaintext), and ends with its input.
+// A driver is started with the addresses of the servers, comma-separated, the token and a CA file ("" for plaintext), and ends with its input.
 //
 // The clients are installed by the script `install` into a folder outside the sources; the script `run` does that and
 // then runs the tests, which skip what is not installed.

@@ -66,12 +66,12 @@ type driver struct {
 	answers map[string]chan string // by the id of the request
 }
 
-// start starts the driver with one server. It is killed when the test ends.
-func (p published) start(t *testing.T, addr, token, ca string) *driver {
+// start starts the driver with the servers at addrs, comma-separated. It is killed when the test ends.
+func (p published) start(t *testing.T, addrs, token, ca string) *driver {
 	t.Helper()
 	dir := os.Getenv(dirVariable)
 	var args []string
-	for _, a := range append(p.command, addr, token, ca) {
+	for _, a := range append(p.command, addrs, token, ca) {
 		if rest, ok := strings.CutPrefix(a, "./"); ok {
 			a = filepath.Join(dir, rest)
 		}

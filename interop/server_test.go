@@ -145,7 +145,12 @@ type goClient struct{ broker *client.Broker }
 
 func newGoClient(t *testing.T, s *server) goClient {
 	t.Helper()
-	broker, err := client.New(client.Config{Addrs: []string{s.addr}, Token: testToken})
+	return newGoClientOf(t, s.addr)
+}
+
+func newGoClientOf(t *testing.T, addrs ...string) goClient {
+	t.Helper()
+	broker, err := client.New(client.Config{Addrs: addrs, Token: testToken})
 	if err != nil {
 		t.Fatal(err)
 	}

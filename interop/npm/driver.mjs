@@ -2,8 +2,8 @@
 import { createInterface } from 'node:readline'
 import { TicketBroker } from 'saro-ticketing'
 
-const [addr, token, ca] = process.argv.slice(2)
-const broker = new TicketBroker({ addrs: [addr], token, tls: ca ? { ca } : 'off' })
+const [addrs, token, ca] = process.argv.slice(2)
+const broker = new TicketBroker({ addrs: addrs.split(','), token, tls: ca ? { ca } : 'off' })
 const tickets = new Map()
 
 const run = {

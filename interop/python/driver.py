@@ -6,8 +6,8 @@ import sys
 from saro_ticketing import TicketBroker, TicketError
 
 
-async def main(addr: str, token: str, ca: str) -> None:
-    broker = TicketBroker([addr], token=token, tls=ca or None)
+async def main(addrs: str, token: str, ca: str) -> None:
+    broker = TicketBroker(addrs.split(","), token=token, tls=ca or None)
     tickets = {}
     tasks = set()
 

@@ -13,7 +13,7 @@ type Tickets = Arc<Mutex<HashMap<String, Ticket>>>;
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let tls = if args[2].is_empty() { TlsMode::Off } else { TlsMode::Ca(args[2].clone().into()) };
-    let broker = TicketBroker::builder().addrs([args[0].clone()]).token(args[1].clone()).tls(tls).connect()?;
+    let broker = TicketBroker::builder().addrs(args[0].split(',').map(String::from)).token(args[1].clone()).tls(tls).connect()?;
     let tickets = Tickets::default();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
