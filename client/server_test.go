@@ -31,8 +31,9 @@ const processToken = "sixteen bytes or more"
 // that what keeps two holders apart is the Broker alone.
 type process struct {
 	*testing.T
-	addr string
-	cmd  *exec.Cmd
+	addr    string
+	environ []string
+	cmd     *exec.Cmd
 }
 
 func startServer(t *testing.T) *process {
@@ -40,8 +41,10 @@ func startServer(t *testing.T) *process {
 	if testing.Short() {
 		t.Skip("runs real servers: left out by -short")
 	}
-	p := &process{T: t, addr: "127.0.0.1:0"}
+	p := &process{T: t}
+	p.environ = []string{"TICKETING_LISTEN=127.0.0.1:0", "TICKETING_ADMIN_LISTEN=off"}
 	p.start()
+	p.environ[0] = "TICKETING_LISTEN=" + p.addr // when it is started again
 	t.Cleanup(p.kill)
 	return p
 }
@@ -50,8 +53,7 @@ func startServer(t *testing.T) *process {
 func (p *process) start() {
 	p.Helper()
 	p.cmd = exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
-	p.cmd.Env = append(os.Environ(), serverProcess+"=1", "TICKETING_TOKEN="+processToken,
-		"TICKETING_LISTEN="+p.addr, "TICKETING_ADMIN_LISTEN=off")
+	p.cmd.Env = append(append(os.Environ(), serverProcess+"=1", "TICKETING_TOKEN="+processToken), p.environ...)
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
