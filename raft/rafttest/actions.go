@@ -268,6 +268,9 @@ func (s *sim) voterProcess(seat raft.Seat) *process {
 // ready is /readyz of a seat's process: it is a voter, and has applied that it is.
 func (s *sim) ready(seat raft.Seat) bool {
 	p := s.voterProcess(seat)
+	if s.faults.ReadyEarly {
+		return s.hosts[seat-1].running != nil
+	}
 	if p == nil || p.node == nil {
 		return false
 	}

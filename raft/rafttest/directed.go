@@ -112,6 +112,10 @@ func (g *generator) storm(from, to time.Duration, count int) {
 // joint replaces voters, most of them alive and only believed dead, and disturbs each step of it: whom the step happened
 // to, or whoever matters then. Uniform chance would find what goes wrong there once in a million runs.
 func (g *generator) joint() {
+	if chance(g.Rand, 100) {
+		g.learnerTrap()
+		return
+	}
 	at := settled
 	for at < g.opt.chaos-10*time.Second {
 		replace := action{delay: at, op: opReplace, who: g.seat(), n: pick(g.Rand, 0, 0, 0, 1)}
@@ -149,6 +153,18 @@ func (g *generator) joint() {
 	if chance(g.Rand, 100) {
 		g.restarts()
 	}
+}
+
+// learnerTrap makes three logs that refuse each other, if a learner is ever sent what is not committed: the joint entry is on
+// its leader alone; the next leader lacks it, is heard by the learner alone, and dies (cluster.md, Raft: "else one crash can
+// leave a live majority whose logs refuse each other for ever").
+func (g *generator) learnerTrap() {
+	g.add(
+		action{delay: settled, op: opReplace, who: who{follower, g.IntN(4)}},
+		action{on: whenJointProposed, nth: 1, op: opIsolate, who: who{part: subject}, span: g.between(3*time.Second, 8*time.Second)},
+		action{on: whenElected, nth: 2, op: opIsolatePair, who: who{part: subject}, other: who{part: newcomer}, span: 2 * time.Second},
+		action{on: whenElected, nth: 2, delay: g.between(20*time.Millisecond, 400*time.Millisecond), op: opCrash, who: who{part: subject}},
+	)
 }
 
 // abortRace takes the leader away in the joint phase, so that the predecessor may come to lead; it cannot hand over at once;
@@ -235,6 +251,10 @@ func (g *generator) bootstrap() {
 // leaders takes one leader after another away with something in its log that the others lack, and brings it back: the
 // schedules of figure 8, and of a longer log at a lower term against a shorter one at a higher.
 func (g *generator) leaders() {
+	if g.opt.size == 5 && chance(g.Rand, 400) {
+		g.figure8()
+		return
+	}
 	for n := 1; n <= 3+g.IntN(8); n++ {
 		delay := pick(g.Rand, 0, g.between(0, 100*time.Millisecond), g.between(0, 2*time.Second))
 		cut := action{on: whenElected, nth: n, delay: delay, who: who{part: subject},
@@ -257,6 +277,20 @@ func (g *generator) leaders() {
 	if chance(g.Rand, 500) {
 		g.add(action{delay: g.between(settled, g.opt.chaos), op: opReplace, who: g.seat()})
 	}
+}
+
+// figure8 is the schedule of figure 8 of the Raft paper, with cut links for crashes: an old entry gets to a majority by the
+// hand of a later leader, no entry of that one's own does, and another leader with a newer log comes back.
+func (g *generator) figure8() {
+	first, taken := g.between(3*time.Second, 5*time.Second), g.between(300*time.Millisecond, 2*time.Second)
+	g.add(
+		action{delay: settled, op: opIsolatePair, who: who{part: leader}, other: who{follower, g.IntN(4)}, span: first},
+		action{delay: settled + time.Millisecond, op: opFill, who: who{part: leader}, n: 2},
+		action{on: whenElected, nth: 2, op: opIsolate, who: who{part: subject}},
+		action{on: whenElected, nth: 3, op: opDropOwnTerm, who: who{part: subject}, span: 5 * time.Second},
+		action{on: whenElected, nth: 3, delay: taken, op: opHeal},
+		action{on: whenElected, nth: 3, delay: taken, op: pick(g.Rand, opIsolate, opPause), who: who{part: subject}, span: 8 * time.Second},
+	)
 }
 
 // laggard keeps one voter in the past while the cluster replaces another: it then meets a leader that it has never heard

@@ -25,6 +25,24 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// TestMutantOutcomes looks for the harm alone, with OUTCOMES seeds for each mutant. It asserts nothing: what a rule prevents
+// may be rare.
+func TestMutantOutcomes(t *testing.T) {
+	seeds := number(t, "OUTCOMES", 0)
+	if seeds == 0 {
+		t.Skip("no OUTCOMES")
+	}
+	for _, m := range Mutants() {
+		c := RunConfig{OutcomesOnly: true}
+		m.Faults(&c.Faults)
+		if r, found := firstFailure(seeds, c); found {
+			t.Logf("%s: seed %d: %v", m.Name, r.Seed, r.Failure)
+		} else {
+			t.Logf("%s: no harm in %d seeds", m.Name, seeds)
+		}
+	}
+}
+
 // firstFailure returns the failure with the lowest seed among the first count.
 func firstFailure(count uint64, c RunConfig) (first Result, found bool) {
 	var next atomic.Uint64

@@ -15,6 +15,7 @@ type Faults struct {
 	OldIdentity      bool // a restarted process acts under the identity that it had before
 	TokensFromLeader bool // tokens come from the memory of the leader that proposes, not from the state machine
 	ExpireAnyToken   bool // Expire removes whatever grant the key has
+	ReadyEarly       bool // a rejoining process calls itself ready before it is a voter again
 }
 
 // options are what a seed draws once (swarm testing): runs shall differ in kind, not only in order.
@@ -116,6 +117,8 @@ func drawOptions(seed uint64) options {
 	case profileRejoin:
 		o.chaos += 30 * time.Second
 		o.restartPerMille = 900
+	case profileLeaders:
+		o.messageBytes = 33 << 10
 	case profileLoss:
 		o.afterLoss = true
 	case profileRolling:
