@@ -185,10 +185,18 @@ func (b *Bootstrap) Record(a Accepted) {
 // Known returns the acceptances to send, in the order in which they were learnt.
 func (b *Bootstrap) Known() []Accepted { return slices.Clone(b.known) }
 
-// Missing returns the seats whose acceptance of this node's InitialConfig is not known.
+// Missing returns the seats whose acceptance of this node's InitialConfig is not known; before there is one, those that are not
+// connected, if any is not.
 func (b *Bootstrap) Missing() []Seat {
 	var missing []Seat
+	connecting := b.accepted == nil && len(b.shown) < len(b.cfg.Seats)
 	for _, s := range b.cfg.Seats {
+		if connecting {
+			if !slices.ContainsFunc(b.shown, func(info MemberInfo) bool { return info.Seat == s.Seat }) {
+				missing = append(missing, s.Seat)
+			}
+			continue
+		}
 		if b.accepted == nil || !slices.ContainsFunc(b.known, func(a Accepted) bool {
 			return b.counts(a) && a.Acceptor == b.accepted.Members[s.Seat-1].Member
 		}) {

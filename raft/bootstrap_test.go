@@ -82,6 +82,9 @@ func TestBootstrapWaitsForEverybody(t *testing.T) {
 	if all[0].Propose() != nil {
 		t.Error("InitialConfig while seat 3 is not connected")
 	}
+	if missing := all[0].Missing(); !slices.Equal(missing, []Seat{3}) {
+		t.Errorf("missing %v while seat 3 is not connected", missing)
+	}
 	restarted := testInitial(3).Members[2]
 	restarted.Member.Incarnation = Incarnation{42}
 	all[0].PeerShown(restarted)

@@ -112,7 +112,7 @@ func (m *member) advanceBootstrap() (started bool, err error) {
 			err = m.startRaft(s.Initial, s.TokenBase, s.AfterLoss)
 			started = err == nil
 		}
-		m.replica.waiting = "waiting for the nodes of the bootstrap: seats " + seatList(m.boot.Missing()) + " have not accepted yet"
+		m.replica.waiting = "waiting for the nodes of the bootstrap: seats " + seatList(m.boot.Missing()) + " do not take part yet"
 		if now.Wall > m.plan.credentialEnd+burnGrace.Milliseconds() && !started && err == nil {
 			err = m.burned(m.boot.Missing())
 		}

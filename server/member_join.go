@@ -199,8 +199,8 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	reply, err := m.link.ask(ctx, addr, request)
-	if refusal := (*provedRefusal)(nil); errors.As(err, &refusal) && refusal.reason == raft.RefuseRetired {
-		// The credential's NodeID, or this process, had its time: that is an answer.
+	if refusal := (*provedRefusal)(nil); errors.As(err, &refusal) && (refusal.reason == raft.RefuseRetired || refusal.reason == raft.RefuseOtherIncarnation) {
+		// The credential's NodeID, or this process, had its time, or another process has the NodeID: that is an answer.
 		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.Error()}, nil
 	}
 	why := ""

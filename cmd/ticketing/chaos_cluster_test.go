@@ -376,6 +376,11 @@ func TestChaosReplaceAndReboot(t *testing.T) {
 	c.start(next)
 	c.awaitReady(next)
 
+	// Another process with the same credential, while the first one has its NodeId.
+	second := newChaosNode(t, old.seat)
+	second.environ = next.environ
+	c.start(second).wait().expect(t, exitConfig)
+
 	next.environ = nil // rebooted without the credential
 	c.kill(next)
 	c.start(next)
