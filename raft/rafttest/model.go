@@ -67,8 +67,6 @@ func (m *model) birth(initial *raft.InitialConfig) {
 
 func (m *model) voterOf(s raft.Seat) raft.Member { return m.voters[s] }
 
-func (m *model) joint() bool { return m.replacement != nil && m.replacement.joint }
-
 func (m *model) newcomer() raft.Member {
 	if m.replacement == nil {
 		return raft.Member{}

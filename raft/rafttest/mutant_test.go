@@ -11,6 +11,9 @@ import (
 func TestMutants(t *testing.T) {
 	for _, m := range Mutants() {
 		t.Run(m.Name, func(t *testing.T) {
+			if underRace && m.Seeds > 50 {
+				t.Skip("takes too long under the race detector")
+			}
 			var c RunConfig
 			m.Faults(&c.Faults)
 			r, found := firstFailure(uint64(m.Seeds), c)

@@ -55,7 +55,10 @@ func TestSeed(t *testing.T) {
 
 // TestSeeds runs many seeds: a few by default, SEEDS of them if that is set, from FIRST on.
 func TestSeeds(t *testing.T) {
-	count := number(t, "SEEDS", 60)
+	count := number(t, "SEEDS", 100)
+	if underRace {
+		count = min(count, 10)
+	}
 	first := number(t, "FIRST", 1)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run's garbage is small and short-lived
 	began := time.Now()
@@ -72,7 +75,7 @@ func TestSeeds(t *testing.T) {
 		t.Logf("%d seeds from %d in %v, %.0f a second", done, first, spent.Round(time.Millisecond), float64(done)/spent.Seconds())
 	}
 	t.Logf("seen:\n%v", &cover)
-	if count >= 60 {
+	if count >= 100 {
 		checkCover(t, &cover)
 	}
 }

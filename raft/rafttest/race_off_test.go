@@ -1,0 +1,5 @@
+//go:build !race
+
+package rafttest
+
+const underRace = false
