@@ -38,8 +38,8 @@ type applyNow struct{}
 func (applyNow) Propose(Time, *Command) (Verdict, wire.Busy) { return ApplyNow, 0 }
 
 func newQuick(log Log, keys int) *quick {
-	const plenty = 1 << 22
-	q := &quick{sink: &tokenSink{make([]uint64, plenty)}, now: Time{Mono: 1 << 50}}
+	const plenty = 1 << 20
+	q := &quick{sink: &tokenSink{make([]uint64, 1<<18)}, now: Time{Mono: 1 << 50}}
 	q.m = NewManager(Config{
 		Limits: Limits{Keys: plenty, Waiters: plenty, WaitersPerKey: plenty, InFlight: plenty},
 		Seed:   maphash.MakeSeed(), Log: log, Sink: q.sink,
