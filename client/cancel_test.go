@@ -91,6 +91,7 @@ func TestStuckConnectionEnds(t *testing.T) {
 			w.acquire(ctx, "cancelled")
 		}
 		cancel()
+		synctest.Wait()
 		w.change(r.host, func() { r.host.role = wire.RoleNotLeader })
 		r.hangUp()
 		if s := b.Stats(); s.Waiting != 50 || s.Lost != 0 {

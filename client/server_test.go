@@ -83,6 +83,18 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
+// pause stops the process, and returns when it stands still.
+func (p *process) pause() {
+	p.Helper()
+	p.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for !status.Stopped() {
+		if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil && err != syscall.EINTR {
+			p.Fatal(err)
+		}
+	}
+}
+
 func (p *process) broker() *client.Broker {
 	p.Helper()
 	b, err := client.New(client.Config{Addrs: []string{p.addr}, Token: processToken})
@@ -337,7 +349,7 @@ func TestServerStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.signal(syscall.SIGSTOP)
+	p.pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var waiters sync.WaitGroup
