@@ -70,7 +70,7 @@ func (g *generator) disturbance(whom who) action {
 	case opSplit:
 		a.n = 1 + g.IntN(1<<(g.opt.size+g.opt.spares)-1)
 	case opClock:
-		a.n = g.IntN(400_000) - 200_000
+		a.n = pick(g.Rand, g.IntN(400_000)-200_000, -900_000)
 	case opRequests:
 		a.n = 1 + g.IntN(40)
 	case opFill:

@@ -35,7 +35,7 @@ func (s *sim) heal() {
 }
 
 // chooseCore returns the processes that shall make progress, or nil if too few are left. Sometimes no more than a quorum
-// are kept: the others stay cut off as they are.
+// are kept: the others stay cut off, or deaf.
 func (s *sim) chooseCore() []*process {
 	core := slices.DeleteFunc(s.alive(), func(p *process) bool { return p.node == nil || p.domain != s.domain.id })
 	if !s.canDecide(core) {
@@ -56,7 +56,10 @@ func (s *sim) chooseCore() []*process {
 			core = without
 		}
 	}
-	s.network.cut(0, func(from, to *host) bool { return s.inCore(core, from) != s.inCore(core, to) })
+	deaf := r.IntN(2) == 0 // the others hear nothing, and are heard
+	s.network.cut(0, func(from, to *host) bool {
+		return s.inCore(core, from) != s.inCore(core, to) && (!deaf || s.inCore(core, from))
+	})
 	return core
 }
 
@@ -185,7 +188,7 @@ func (d *demand) budget() time.Duration {
 func (d *demand) missing() string {
 	s := d.s
 	l := s.leader()
-	if l == nil || !slices.Contains(d.core, l) && !s.opt.restartAll {
+	if l == nil {
 		return "nobody leads"
 	}
 	if !s.check.model.open {
