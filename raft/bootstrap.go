@@ -163,23 +163,25 @@ func (b *Bootstrap) AcceptedConfig() *InitialConfig { return b.accepted }
 // maxKnown bounds the acceptances kept: those of this node's InitialConfig and a few of others'.
 const maxKnown = 32
 
-// Record notes an acceptance, one's own or relayed. One that contradicts an earlier one of the same pair is ignored:
-// a process accepts once.
-func (b *Bootstrap) Record(a Accepted) {
+// Record notes an acceptance, one's own or relayed, and reports whether it was new. One that contradicts an earlier one of the
+// same pair is ignored: a process accepts once.
+func (b *Bootstrap) Record(a Accepted) (news bool) {
 	for i := range b.known {
 		if b.known[i].Acceptor == a.Acceptor {
 			if b.cfg.Faults.AcceptTwice {
 				b.known[i] = a
 			}
-			return
+			return false
 		}
 	}
 	if len(b.known) == maxKnown {
 		b.known = slices.DeleteFunc(b.known, func(k Accepted) bool { return k.Acceptor != b.cfg.Self.Member && !b.counts(k) })
 	}
-	if len(b.known) < maxKnown {
-		b.known = append(b.known, a)
+	if len(b.known) == maxKnown {
+		return false
 	}
+	b.known = append(b.known, a)
+	return true
 }
 
 // Known returns the acceptances to send, in the order in which they were learnt.

@@ -59,6 +59,12 @@ func openMember(cfg *Config, plan startDecision, state *stateFile, marker *marke
 	switch plan.mode {
 	case startBootstrap:
 		m.self.NodeID = raft.NodeID(plan.seat)
+		// The first node that connects may do so before live runs, and shows itself once.
+		boot, err := raft.NewBootstrap(m.bootstrapConfig())
+		if err != nil {
+			return m, nodeErrorf("TICKETING_BOOTSTRAP: %v", err)
+		}
+		m.boot = boot
 	case startJoin:
 		m.self.NodeID = raft.NodeID(plan.join.NodeID)
 	}

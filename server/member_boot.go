@@ -37,13 +37,6 @@ func freshRand() *rand.Rand {
 
 // bootstrap takes part in the making of a new domain, until Raft runs.
 func (m *member) bootstrap(ctx context.Context) error {
-	boot, err := raft.NewBootstrap(m.bootstrapConfig())
-	if err != nil {
-		return nodeErrorf("TICKETING_BOOTSTRAP: %v", err)
-	}
-	m.engine.mu.Lock()
-	m.boot = boot
-	m.engine.mu.Unlock()
 	m.aim()
 	ticker := time.NewTicker(bootRepeat)
 	defer ticker.Stop()
@@ -178,8 +171,7 @@ func (m *member) takeAccepted(body []byte) error {
 	if err != nil {
 		return err
 	}
-	if m.boot != nil {
-		m.boot.Record(a)
+	if m.boot != nil && m.boot.Record(a) { // what is known already is not told again: else the nodes keep each other busy
 		m.tell()
 	}
 	return nil
