@@ -16,6 +16,8 @@ type legacySession struct {
 	open   int                    // unanswered calls, those included whose outcome waits for an older call's
 	grants int                    // remembered over all keys
 	sweep  int                    // number of grants at which those long over are looked for
+	// squeezeAt is the mono ns before which no room is made for grants that there is none for.
+	squeezeAt int64
 }
 
 // legacyKey is one key of one v0 connection.
@@ -94,6 +96,11 @@ func (e *engine) legacyAcquire(now lock.Time, c *conn, r *wire.LegacyRequest) {
 	call := &legacyCall{key: k, lease: uint32(r.LeaseSeconds) * 1000}
 	k.acquires = append(k.acquires, call)
 	l.open++
+	if !l.mayRemember(now.Mono, int(e.welcomer.inFlight)) {
+		call.outcome = wire.OpTimeout
+		l.settle(c, k)
+		return
+	}
 	if f, ok := checkLegacyAcquire(r); !ok {
 		if f == wire.InvalidKey {
 			e.events.badLegacyKey(c.remote)
@@ -249,17 +256,36 @@ func (k *legacyKey) forget(now int64) (dropped int) {
 	return dropped
 }
 
+// mayRemember reports whether there is room for one more grant, of at most limit. Where there is none, grants are forgotten as
+// soon as their leases have ended; that is looked for at most once a second, since it looks at all.
+func (l *legacySession) mayRemember(now int64, limit int) bool {
+	if l.grants < limit {
+		return true
+	}
+	if now < l.squeezeAt {
+		return false
+	}
+	l.squeezeAt = now + int64(time.Second)
+	l.forgetAll(now + legacyMemory)
+	return l.grants < limit
+}
+
 // maybeSweep forgets over all keys once the number of remembered grants has doubled, so that callers who never release cost
 // memory for a while and not for ever.
 func (l *legacySession) maybeSweep(now int64) {
 	if l.grants < l.sweep {
 		return
 	}
+	l.forgetAll(now)
+	l.sweep = max(leastSweep, 2*l.grants)
+}
+
+// forgetAll drops the grants of all keys that a release no longer means at now.
+func (l *legacySession) forgetAll(now int64) {
 	for name, k := range l.keys {
 		l.grants -= k.forget(now)
 		if len(k.acquires)+len(k.releases)+len(k.grants) == 0 {
 			delete(l.keys, name)
 		}
 	}
-	l.sweep = max(leastSweep, 2*l.grants)
 }

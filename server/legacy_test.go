@@ -93,3 +93,31 @@ func TestLegacyMemoryOfGrantsIsSwept(t *testing.T) {
 		t.Fatalf("%d grants of %d keys are remembered after all but one were over", l.grants, len(l.keys))
 	}
 }
+
+// A client that never releases is held to a bound: what it is remembered for is forgotten as soon as leases end, and beyond
+// that it is granted nothing.
+func TestLegacyMemoryOfGrantsIsBounded(t *testing.T) {
+	const limit = 8
+	l := newLegacySession()
+	second := int64(1_000_000_000)
+	grant := func(name byte, leaseEnd int64) bool {
+		if !l.mayRemember(0, limit) {
+			return false
+		}
+		k := l.key([]byte{name})
+		k.grants = append(k.grants, legacyGrant{forget: leaseEnd + legacyMemory})
+		l.grants++
+		return true
+	}
+	for i := range byte(limit) {
+		if !grant(i, int64(i+1)*second) {
+			t.Fatalf("grant %d of %d is refused", i+1, limit)
+		}
+	}
+	if grant(99, second) {
+		t.Fatal("one more than the limit is remembered")
+	}
+	if !l.mayRemember(5*second, limit) || l.grants != 3 {
+		t.Fatalf("%d grants are remembered when 5 of %d leases have ended", l.grants, limit)
+	}
+}

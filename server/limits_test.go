@@ -111,6 +111,39 @@ func TestUndeliveredGrantsAreTakenBack(t *testing.T) {
 	}
 }
 
+// A grant that is taken back goes to the next waiter at once, whose loop may have nothing else to do. A loop that leaves the
+// reply lying sends it when it comes round again, half a second later, each time; a loaded machine is late now and then.
+func TestTakenBackGrantIsHandedOffAtOnce(t *testing.T) {
+	ts := startServer(t, nil)
+	const late = 400 * time.Millisecond
+	for round := range 5 {
+		if takeBackAndHandOff(t, ts, fmt.Sprint("k", round)) < late {
+			return
+		}
+	}
+	t.Fatalf("the next waiter's grant never came within %v", late)
+}
+
+// takeBackAndHandOff has a grant of key taken back, and returns how long the next waiter then waits for its own.
+func takeBackAndHandOff(t *testing.T, ts *testServer, key string) time.Duration {
+	t.Helper()
+	holder, slow, next := ts.session(t), ts.session(t), ts.session(t)
+	holder.send(acquire(1, key, 0, 30_000))
+	held := holder.expect(wire.OpGranted, 0, 1)
+	slow.send(acquire(2, key, 60_000, 30_000))
+	await(t, "the slow waiter", func() bool { return ts.stats().Waiters == 1 })
+	next.send(acquire(3, key, 60_000, 30_000))
+	await(t, "the next waiter", func() bool { return ts.stats().Waiters == 2 })
+	floodWithoutReading(slow, func(i int) []byte { return ping(uint64(i) + 10) })
+	holder.send(release(1, held.Token, key))
+	holder.expect(wire.OpReleased, 0, 1)
+	slow.Conn.(*net.TCPConn).SetLinger(0)
+	slow.Close()
+	started := time.Now()
+	next.expect(wire.OpGranted, 0, 3)
+	return time.Since(started)
+}
+
 func TestAdmissionMakesRoomFromTheBusiestSource(t *testing.T) {
 	a := newAdmission(1<<20, 1<<20)
 	second := int64(time.Second)

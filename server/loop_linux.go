@@ -39,15 +39,16 @@ type loop struct {
 	parallel  bool // other goroutines have another processor to run on
 
 	// Owned by the loop.
-	conns   []*conn // by descriptor
-	arena   []byte
-	batch   []input
-	ended   []*conn // connections whose peer has finished or failed
-	now     int64   // mono ns of the present turn
-	left    int64   // mono ns at which the engine was left last
-	planned int64   // mono ns by which the loop means to come round
-	brisk   bool    // the last wait has brought something
-	stalled bool    // it came round late: timers wait until nothing is left to read
+	conns     []*conn // by descriptor
+	arena     []byte
+	batch     []input
+	ended     []*conn // connections whose peer has finished or failed
+	now       int64   // mono ns of the present turn
+	left      int64   // mono ns at which the engine was left last
+	planned   int64   // mono ns by which the loop means to come round
+	brisk     bool    // the last wait has brought something
+	stalled   bool    // it came round late: timers wait until what had arrived is read
+	stallOver int64   // mono ns at which they wait no longer
 
 	handshakes, denied, idle, lingering fifo  // of waitRead
 	quiet, slow                         fifo  // of waitWrite
@@ -138,14 +139,15 @@ func (l *loop) turnEnded(now int64) {
 }
 
 // noticeStall holds timers back when the loop was stopped or starved: what arrived meanwhile is read before leases, waits and
-// silence are judged (semantics, rule 14). idle says that nothing was left to read. Called inside a batch.
+// silence are judged (semantics, rule 14). That is so once nothing is left to read, and not long after in any case, for a loop
+// may have something to read for ever. Called inside a batch; idle says that nothing was left to read.
 func (l *loop) noticeStall(now int64, idle bool) {
 	switch {
+	case l.stalled:
+		l.stalled = !idle && now < l.stallOver
 	case now > l.planned+stallGap:
-		l.stalled = true
+		l.stalled, l.stallOver = true, now+stallMost
 		l.engine.holdTick = max(l.engine.holdTick, now+stallGrace)
-	case idle:
-		l.stalled = false
 	}
 }
 

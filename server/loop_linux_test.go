@@ -39,3 +39,25 @@ func TestDeadlinesOfTheLoop(t *testing.T) {
 		other.expect(wire.OpPong, 0, 1)
 	})
 }
+
+// A stall holds timers back until what had arrived is read, and not for as long as something arrives.
+func TestStallIsOverAlsoUnderLoad(t *testing.T) {
+	l := &loop{engine: &engine{}, planned: 0}
+	at := stallGap + 1
+	l.noticeStall(at, false)
+	if !l.stalled || l.engine.holdTick != at+stallGrace {
+		t.Fatalf("a stall is not noticed: %v, hold until %d", l.stalled, l.engine.holdTick)
+	}
+	l.planned = at // it comes round in time from now on, and always has something to read
+	if l.noticeStall(at+stallMost-1, false); !l.stalled {
+		t.Error("timers are judged before what had arrived is read")
+	}
+	if l.noticeStall(at+stallMost, false); l.stalled {
+		t.Error("timers are held back for as long as something arrives")
+	}
+	l.planned = at + stallMost
+	l.noticeStall(at+2*stallMost, false)
+	if l.noticeStall(at+2*stallMost+1, true); l.stalled {
+		t.Error("timers are held back although nothing is left to read")
+	}
+}

@@ -4,20 +4,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush writes what this turn brought about, then closes the connections that have ended.
+// flush writes what this turn brought about, and closes the connections that have ended; which may bring about more, as a grant
+// that is taken back goes to the next waiter.
 func (l *loop) flush() {
-	for i := 0; i < len(l.dirty); i++ {
-		if c := l.dirty[i]; c.state != stateClosed {
-			l.write(c)
+	for len(l.dirty) > 0 || len(l.ended) > 0 {
+		for i := 0; i < len(l.dirty); i++ {
+			if c := l.dirty[i]; c.state != stateClosed {
+				l.write(c)
+			}
 		}
+		clear(l.dirty)
+		l.dirty = l.dirty[:0]
+		for i := 0; i < len(l.ended); i++ {
+			l.finish(l.ended[i])
+		}
+		clear(l.ended)
+		l.ended = l.ended[:0]
 	}
-	clear(l.dirty)
-	l.dirty = l.dirty[:0]
-	for i := 0; i < len(l.ended); i++ {
-		l.finish(l.ended[i])
-	}
-	clear(l.ended)
-	l.ended = l.ended[:0]
 }
 
 // write hands c's outbox to the kernel. What does not fit stays, and until it has gone nothing more is read from c.

@@ -23,6 +23,7 @@ type stream struct {
 	tcp       *net.TCPConn
 	tls       *tls.Conn // nil on plaintext
 	idle      time.Duration
+	lastLook  bool // owned by the reader: its client has been silent for too long, unless something is in the socket
 
 	writing sync.Mutex // held while an outbox is on its way, so that they leave in order
 	failed  bool       // guarded by writing: nothing more leaves
@@ -32,7 +33,9 @@ type stream struct {
 }
 
 const (
-	streamBuffer = 4 << 10 // bytes that one read takes at most
+	// lastLookLimit is how long a silent client's socket is looked at once more before the connection is closed.
+	lastLookLimit = 50 * time.Millisecond
+	streamBuffer  = 4 << 10 // bytes that one read takes at most
 	// streamChunk is how much one write hands over, and so what must leave within slowReaderLimit.
 	streamChunk = 64 << 10
 )
@@ -119,6 +122,7 @@ func (s *stream) read() {
 		if err != nil && s.patient(err, now, lastRead, &armed) {
 			continue
 		}
+		s.lastLook = false
 		before := c.state
 		s.batch(func(now lock.Time) {
 			held = copy(buffer, s.engine.consume(now, c, buffer[:held+n]))
@@ -164,7 +168,11 @@ func (s *stream) patient(err error, now, lastRead int64, armed *int64) bool {
 	}
 	left := lastRead + int64(s.idle) - now
 	if left <= 0 {
-		return false
+		// A read whose deadline is over does not look at the socket. After a stall of the server there may be something in it.
+		if s.lastLook {
+			return false
+		}
+		s.lastLook, left = true, int64(lastLookLimit)
 	}
 	*armed = now + left
 	s.tcp.SetReadDeadline(deadlineIn(time.Duration(left)))
