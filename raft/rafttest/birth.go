@@ -9,13 +9,13 @@ import (
 
 // domain is one life of the cluster.
 type domain struct {
-	id        raft.Domain
-	seats     []raft.SeatAddr
-	base      uint64
-	notAfter  int64
-	id2       raft.CredentialID
-	afterLoss bool
-	lost      bool // everybody was killed
+	id         raft.Domain
+	credential raft.CredentialID
+	seats      []raft.SeatAddr
+	base       uint64 // of tokens
+	notAfter   int64  // Unix milliseconds
+	afterLoss  bool
+	lost       bool // everybody was killed
 }
 
 // newDomain is `ticketing cluster init`, at the desk of an operator whose clock may be wrong.
@@ -23,7 +23,7 @@ func (s *sim) newDomain(afterLoss bool) {
 	d := &s.domain
 	*d = domain{afterLoss: afterLoss}
 	binary.BigEndian.PutUint64(d.id[:], s.rng.identity.Uint64())
-	binary.BigEndian.PutUint64(d.id2[:], s.rng.identity.Uint64())
+	binary.BigEndian.PutUint64(d.credential[:], s.rng.identity.Uint64())
 	for i := range s.opt.size {
 		d.seats = append(d.seats, raft.SeatAddr{Seat: raft.Seat(i + 1), PeerAddr: s.hosts[i].addr})
 	}
@@ -46,7 +46,7 @@ func (p *process) beginBootstrap() {
 	p.seat = raft.Seat(h.index + 1)
 	p.member.NodeID = raft.NodeID(p.seat)
 	boot, err := raft.NewBootstrap(raft.BootstrapConfig{
-		Domain: d.id, Seats: d.seats, TokenBase: d.base, NotAfterMillis: d.notAfter, Credential: d.id2, AfterLoss: d.afterLoss,
+		Domain: d.id, Seats: d.seats, TokenBase: d.base, NotAfterMillis: d.notAfter, Credential: d.credential, AfterLoss: d.afterLoss,
 		Self: p.info(), OtherDomain: h.marker.present, TokenMark: h.marker.tokenMark, Faults: &p.s.faults.Faults,
 	})
 	if err != nil {

@@ -267,9 +267,6 @@ func (c *checker) settled(p *process) {
 	}
 }
 
-// serves checks a manager that begins to lead.
-func (c *checker) serves(p *process) { c.settled(p) }
-
 // memory checks that the log is within its bound: LogBytes, or RetainBytes while a snapshot is on its way.
 func (c *checker) memory(p *process) {
 	status := p.node.Status()

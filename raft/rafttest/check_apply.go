@@ -121,7 +121,6 @@ func (c *checker) control(p *process, e *raft.Committed) {
 	if e.Control == nil {
 		c.s.fail("codec", "%v: Control entry %d does not decode", p, e.Index)
 	}
-	r := c.records[p.member]
 	if e.Control.Kind == raft.ControlServiceOpen {
 		c.openIndex = e.Index
 	}
@@ -133,7 +132,7 @@ func (c *checker) control(p *process, e *raft.Committed) {
 		return
 	}
 	c.model.control(e.Index, e.Control, &e.Outcome)
-	c.compareMembers(p, r, e.Index)
+	c.compareMembers(p, e.Index)
 	switch e.Control.Kind {
 	case raft.ControlPrepare:
 		c.s.triggered(whenPrepared, p)
@@ -143,7 +142,7 @@ func (c *checker) control(p *process, e *raft.Committed) {
 }
 
 // compareMembers compares the voters of the registry with the model's.
-func (c *checker) compareMembers(p *process, _ *record, index uint64) {
+func (c *checker) compareMembers(p *process, index uint64) {
 	for i := range p.node.Registry().Members {
 		row := &p.node.Registry().Members[i]
 		want := c.model.voters[row.Seat]

@@ -208,3 +208,24 @@ func equalMembers(a, b []raft.Member) bool {
 	}
 	return true
 }
+
+// controlMark is the state before a control request.
+type controlMark struct {
+	events   int
+	registry uint64
+}
+
+// beforeControl notes what a refused control request must leave as it is.
+func (c *checker) beforeControl(p *process) controlMark {
+	return controlMark{c.records[p.member].events, hashRegistry(p.node.Registry())}
+}
+
+// afterControl checks that a refused request had no effect.
+func (c *checker) afterControl(p *process, before controlMark, request *raft.Control, err error) {
+	if err == nil {
+		return
+	}
+	if now := c.beforeControl(p); now != before {
+		c.s.fail("refused without effect", "%v refuses %v (%v) and has changed", p, request.Kind, err)
+	}
+}

@@ -148,7 +148,6 @@ func (p *process) lead() {
 	if p.leading || !p.state.Serving {
 		return
 	}
-	p.s.check.serves(p)
 	p.leading, p.reign = true, p.state.Term
 	p.locks.Lead(p.clock())
 	p.readReplies()

@@ -36,13 +36,15 @@ func TestMutantOutcomes(t *testing.T) {
 		t.Skip("no OUTCOMES")
 	}
 	for _, m := range Mutants() {
-		c := RunConfig{OutcomesOnly: true}
-		m.Faults(&c.Faults)
-		if r, found := firstFailure(seeds, c); found {
-			t.Logf("%s: seed %d: %v", m.Name, r.Seed, r.Failure)
-		} else {
-			t.Logf("%s: no harm in %d seeds", m.Name, seeds)
-		}
+		t.Run(m.Name, func(t *testing.T) {
+			c := RunConfig{OutcomesOnly: true}
+			m.Faults(&c.Faults)
+			if r, found := firstFailure(seeds, c); found {
+				t.Logf("seed %d: %v", r.Seed, r.Failure)
+			} else {
+				t.Logf("no harm in %d seeds", seeds)
+			}
+		})
 	}
 }
 

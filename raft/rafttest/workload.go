@@ -94,14 +94,14 @@ func (p *process) acquire(key string, client int) {
 }
 
 // reconnect closes one client connection of p, whose waiters leave, and opens another.
-func (p *process) reconnect(client_ int) {
-	p.locks.CloseSession(p.clock(), p.sessions[client_])
+func (p *process) reconnect(number int) {
+	p.locks.CloseSession(p.clock(), p.sessions[number])
 	for _, a := range p.s.acquires {
-		if a.at == p && a.client == client_ && a.state == asked {
+		if a.at == p && a.client == number && a.state == asked {
 			a.state = unknown
 		}
 	}
-	p.sessions[client_] = p.locks.OpenSession(client(client_))
+	p.sessions[number] = p.locks.OpenSession(client(number))
 }
 
 // strayCommand proposes an Expire or a Release of a token that is long gone, as a leader may that is behind.
