@@ -27,6 +27,7 @@
 //	time keeper          transport.run      transport.stop            nothing (only where there are no event loops)
 //	acceptor             Run                acceptor.stop             the listening socket
 //	state writer         Run                stateWriter.stop          the state file's temporary file
+//	page keeper          Run                Run returns               nothing
 //	event log            Run                events.stop               the log lines that clients cause
 //	admin                Run                admin.stop                HTTP requests, each its own
 //	peer acceptor        peerTransport.start peerTransport.close      the peer port

@@ -9,24 +9,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropStartPages gives back the pages of the executable that were mapped so far, most of which only the start has used: the
-// kernel maps the neighbours of each page that is touched, and counts them all as resident. What is needed is mapped again
-// from the page cache. It is best effort: where it fails, the server is only a few MB larger.
-func dropStartPages() {
+// footprint is where the executable is mapped. The kernel maps the neighbours of each page of it that is touched, and counts
+// them all as resident: after a start, and whenever something rare has run, that is several times what the server needs.
+type footprint []mapping
+
+type mapping struct{ from, to uintptr }
+
+// readFootprint finds the mappings. It is best effort: without them the server is only a few MB larger.
+func readFootprint() (f footprint) {
 	path, err := os.Executable()
 	if err != nil {
-		return
+		return nil
 	}
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return
+		return nil
 	}
 	defer maps.Close()
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		from, to, ok := readOnlyMapping(lines.Text(), path)
-		if ok {
-			unix.RawSyscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
+		if from, to, ok := readOnlyMapping(lines.Text(), path); ok {
+			f = append(f, mapping{from, to})
 		}
+	}
+	return f
+}
+
+// drop gives the pages back that are mapped now. What is needed is mapped again from the page cache when it is touched.
+func (f footprint) drop() {
+	for _, m := range f {
+		unix.RawSyscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
 	}
 }
 

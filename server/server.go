@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"ticketing.internal/auth"
 	"ticketing.internal/lock"
@@ -221,6 +222,23 @@ func (s *Server) release() {
 	}
 }
 
+// footprintPause is how often pages of the executable that are not in use are given back.
+const footprintPause = 10 * time.Second
+
+// keepSmall gives them back until ctx is over.
+func keepSmall(ctx context.Context) {
+	ticker := time.NewTicker(footprintPause)
+	defer ticker.Stop()
+	for pages := readFootprint(); ; {
+		pages.drop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // Addr is the address on which clients are served.
 func (s *Server) Addr() net.Addr { return s.addr }
 
@@ -236,7 +254,9 @@ func (s *Server) Run(ctx context.Context) error {
 		s.log.Warn("acquires are refused for now", "why", why)
 	}
 	s.log.Info("serving", "clients", s.addr.String(), "admin", s.adminText(), "tls", s.reloader != nil, "pid", os.Getpid())
-	dropStartPages()
+	running, stopped := context.WithCancel(context.Background())
+	defer stopped()
+	go keepSmall(running)
 	s.engine.notifier.ready()
 	var err error
 	select {
