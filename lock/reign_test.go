@@ -81,6 +81,25 @@ func TestUnseenTokens(t *testing.T) {
 		f.apply(1)
 		f.want("2 R owner=1 token=102")
 	})
+	t.Run("anew, and found, for one who has gone", func(t *testing.T) {
+		f, a, b := heldPending(t)
+		f.release(a, 1, 101, k)
+		f.m.Apply(f.now, &Command{Kind: KindExpire, Key: []byte(k), Token: 101}, false)
+		f.check()
+		f.m.Apply(f.now, &Command{Kind: KindGrant, Key: []byte(k), Owner: 1, LeaseMillis: 60_000}, false)
+		f.m.hold(f.m.records.at(f.sink.replies[0].Ref), a) // as if this node had granted it
+		f.check()
+		f.release(b, 1, 102, k)
+		f.close(b)
+		f.apply(2)
+		f.want("1 N owner=1 token=101")
+		if n := f.m.Stats().Held; n != 0 {
+			t.Errorf("%d held", n)
+		}
+		if len(f.sink.foreign) != 0 {
+			t.Errorf("told of %q, for a session that has ended", f.sink.foreign)
+		}
+	})
 	t.Run("standalone: N", func(t *testing.T) {
 		f := newFixture(t, roomy)
 		a := f.open("10.0.0.1:1")

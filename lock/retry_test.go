@@ -122,6 +122,20 @@ func TestOwnProposalsAreTriedAgain(t *testing.T) {
 		f.pass(retryPause)
 		f.wantProposed()
 	})
+	t.Run("Grant of a hand-off, whose waiter leaves, while the key is pinned", func(t *testing.T) {
+		f, a, b := heldPending(t)
+		f.acquire(b, 2, k)
+		f.log.verdicts, f.log.code = []Verdict{Pending, Refused}, wire.BusyOverloaded
+		f.release(a, 1, 101, k)
+		f.apply(1)
+		f.release(a, 9, 300, k)
+		f.withdraw(b, 2, k)
+		if d := f.m.NextDeadline(); d != 1<<63-1 {
+			t.Errorf("a deadline at %d, with nothing to do", d)
+		}
+		f.apply(1)
+		f.want("1 R owner=1 token=101", "2 T owner=2", "2 R owner=2 token=0", "1 N owner=9 token=300")
+	})
 	t.Run("take-back", func(t *testing.T) {
 		f, _, _ := heldPending(t)
 		refuse(f, true)

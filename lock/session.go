@@ -67,9 +67,8 @@ func (m *Manager) CloseSession(now Time, s Session) {
 	ss := m.sessions.at(uint32(s))
 	for ss.waiters != 0 {
 		w := ss.waiters
-		if p := m.line.waiters.at(w); p.proposed {
+		if m.waiters.at(w).proposed {
 			m.leaveSession(w)
-			p.withdrawals = 0
 			continue
 		}
 		m.settleQueue(now, m.leaveQueue(w).record)
