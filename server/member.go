@@ -152,7 +152,7 @@ func (m *member) decide(now lock.Time) {
 // unready is authority. A node that takes a seat over is no voter for its operator before its predecessor is retired: until then
 // the next one must not stop.
 func (m *member) unready(now int64) string {
-	if m.node != nil && m.node.Registry().Open {
+	if m.node != nil && (m.plan.mode != startBootstrap || m.node.Registry().Open) {
 		if voter := m.node.Registry().Voter(m.plan.seat); voter == nil || voter.Member != m.self {
 			return "this node is catching up to take over its seat"
 		}

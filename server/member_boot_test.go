@@ -18,12 +18,17 @@ func TestBootstrapKnowsWhoConnectsFirst(t *testing.T) {
 	})
 	defer ts.release()
 	m := ts.engine.authority.(*member)
-	early := &peerIntroduction{role: wire.PeerRolePeer, seat: 2, credential: m.plan.credential}
+	early := &peerIntroduction{role: wire.PeerRolePeer, own: m.self, seat: 2, credential: m.plan.credential}
 	early.Domain, early.Sender, early.Receiver = m.plan.domain, raft.Member{NodeID: 2, Incarnation: raft.Incarnation{2}}, m.self
 	if why := m.admit(early); why.reason != raft.RefuseNone {
 		t.Fatal(why.text)
 	}
 	if missing := m.boot.Missing(); !slices.Equal(missing, []raft.Seat{3}) {
 		t.Errorf("seats %v are missing, want 3 alone", missing)
+	}
+	// A handshake that began before this process had its NodeId has bound the connection to a pair that nobody sends to.
+	early.own.NodeID = 0
+	if why := m.admit(early); why.reason != raft.RefuseReceiver {
+		t.Errorf("a connection of a pair that this process was: %v; want %v", why.reason, raft.RefuseReceiver)
 	}
 }

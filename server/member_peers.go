@@ -35,6 +35,10 @@ func (m *member) admit(in *peerIntroduction) peerRefusal {
 	if m.node != nil {
 		registry = m.node.Registry()
 	}
+	if in.own != m.self {
+		// It has got its NodeId since its Hello, which bound the connection to a pair that no message is for.
+		return refusalOf(registry, in.Sender, raft.RefuseReceiver)
+	}
 	if why := raft.CheckPeer(registry, m.plan.domain, m.self, in.Introduction, nil); why != raft.RefuseNone {
 		return refusalOf(registry, in.Sender, why)
 	}

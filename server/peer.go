@@ -55,8 +55,9 @@ type peerIntroduction struct {
 	raft.Introduction // Sender is the other side, also of a connection that this node has dialled
 
 	role       wire.PeerRole
-	named      bool      // both sides have named both pairs, and none is unknown
-	seat       raft.Seat // as it says; 0: none yet
+	own        raft.Member // this side, as its own Hello has said
+	named      bool        // both sides have named both pairs, and none is unknown
+	seat       raft.Seat   // as it says; 0: none yet
 	credential raft.CredentialID
 	clientAddr string
 	dialled    string // the address that this node has dialled; "" if the connection was accepted

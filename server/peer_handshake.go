@@ -133,7 +133,7 @@ func (h *peerShake) readHello(want wire.PeerType, body *[]byte) (*wire.PeerHello
 
 // meet takes down who the other side says it is. id is what this side says, as of before its Hello.
 func (h *peerShake) meet(id *peerIdentity, hello *wire.PeerHello) error {
-	h.intro.role = h.role
+	h.intro.role, h.intro.own = h.role, id.self
 	h.intro.Introduction = raft.Introduction{
 		Domain: hello.Domain, Sender: memberOf(hello.Self), Receiver: memberOf(hello.Expected), ShownTerm: id.shown,
 	}
