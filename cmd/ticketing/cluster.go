@@ -227,8 +227,8 @@ func clusterReplaceCommand() *command {
 		if err := noArguments(args); err != nil {
 			return err
 		}
-		if *seat == 0 || *addr == "" {
-			return usageError("--seat and --peer-addr are required")
+		if *seat < 1 || *seat > 5 || *addr == "" {
+			return usageError("--seat (1 to 5) and --peer-addr are required")
 		}
 		return f.with(p, func(ctx context.Context, client *server.ControlClient) error {
 			prepared, err := client.Prepare(ctx, *seat, *addr, *valid)

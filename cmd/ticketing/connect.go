@@ -12,6 +12,7 @@ import (
 
 	"ticketing.internal/client"
 	"ticketing.internal/tlsconf"
+	"ticketing.internal/wire"
 )
 
 // clientEnviron is what help says of the environment of commands that talk to the client port.
@@ -121,8 +122,24 @@ func (f *lockFlags) register(fs *flag.FlagSet) {
 	f.clientFlags.register(fs)
 }
 
+// check refuses what no server would take, before one is looked for.
+func (f *lockFlags) check(key string) error {
+	switch {
+	case !wire.ValidKey([]byte(key)):
+		return usageError("KEY %q: %s", key, wire.InvalidKey.Error())
+	case f.wait < 0 || f.wait > wire.MaxWaitMillis*time.Millisecond:
+		return usageError("--wait %v: 0s to 1h is allowed", f.wait)
+	case f.lease < wire.MinLeaseMillis*time.Millisecond || f.lease > wire.MaxLeaseMillis*time.Millisecond:
+		return usageError("--lease %v: 1s to 250s is allowed", f.lease)
+	}
+	return nil
+}
+
 // acquire connects and acquires key. The caller closes the broker.
 func (f *lockFlags) acquire(ctx context.Context, p *process, key string) (*client.Broker, *client.Ticket, error) {
+	if err := f.check(key); err != nil {
+		return nil, nil, err
+	}
 	begin := time.Now()
 	var ended atomic.Bool
 	broker, err := f.connect(ctx, p, f.wait, client.Hooks{Disconnect: func(string, error) { ended.Store(true) }})
