@@ -44,8 +44,8 @@ chaos: ## real processes killed, stopped and partitioned
 interop: ## the clients that others published, against the real server (needs their languages)
 	interop/run
 
-bench: build ## every budget of one server, with a bare echo server beside it, as a table
-	bin/ticketing bench --suite
+bench: build ## every budget of one server and of three nodes, with a bare echo server beside them, as a table
+	bin/ticketing bench --suite --cluster
 
 microbench: ## benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...

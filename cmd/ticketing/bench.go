@@ -26,7 +26,9 @@ type benchOptions struct {
 	wait, lease                time.Duration
 	duration, warmup           time.Duration
 	hold, idle                 int
+	kills, stops, transfers    int
 	echo, redis, suite, asJSON bool
+	cluster                    bool
 }
 
 func benchCommand() *command {
@@ -44,7 +46,10 @@ loop beside it.
 
 --contended puts one connection per client on one key and counts hand-offs. --latency is one connection with
 one request in flight. --hold acquires N keys, lets all expire and looks for stalls meanwhile. --idle opens N
-connections that only ping. Plaintext only.`,
+connections that only ping. Plaintext only.
+
+--suite and --cluster measure budget after budget, print a table, and make the exit code 1 where one is missed. --cluster
+starts clusters of three nodes on loopback, and does to their leaders what happens to leaders.`,
 		environ: []string{
 			"TICKETING_ADDRS addresses, with commas between them (--addr)",
 			"TICKETING_TOKEN the secret (or TICKETING_TOKEN_FILE)",
@@ -74,6 +79,10 @@ connections that only ping. Plaintext only.`,
 	f.BoolVar(&o.echo, "echo", false, "measure a bare echo server too")
 	f.BoolVar(&o.redis, "redis", false, "measure redis-server too, if it is installed")
 	f.BoolVar(&o.suite, "suite", false, "every budget of a standalone server, as a table in Markdown")
+	f.BoolVar(&o.cluster, "cluster", false, "every budget of a cluster of three nodes; with --suite all in one table")
+	f.IntVar(&o.kills, "kills", 20, "with --cluster, `how often` a leader is killed")
+	f.IntVar(&o.stops, "stops", 5, "with --cluster, `how often` a leader is stopped (SIGSTOP)")
+	f.IntVar(&o.transfers, "transfers", 10, "with --cluster, `how often` a leader is told to hand over")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	c.run = func(p *process, args arguments) error {
 		if len(args.all()) > 0 {
@@ -110,7 +119,7 @@ func runBench(p *process, o *benchOptions) error {
 			return err
 		}
 	}
-	if o.suite {
+	if o.suite || o.cluster {
 		return b.suite(ctx)
 	}
 	var server *child
@@ -173,7 +182,7 @@ func newBench(p *process, o *benchOptions) (*bench, error) {
 	if err != nil {
 		return nil, withExit(exitConfig, err)
 	}
-	if config.TLS != nil && o.server == "" && !o.suite {
+	if config.TLS != nil && o.server == "" && !o.suite && !o.cluster {
 		return nil, usageError("bench speaks plaintext only: unset the TICKETING_TLS_ variables and name a plaintext port")
 	}
 	if len(o.addrs) == 0 {
@@ -189,11 +198,14 @@ func newBench(p *process, o *benchOptions) (*bench, error) {
 	return b, o.check()
 }
 
+// maxProcessors is how many Linux tells apart by default.
+const maxProcessors = 1024
+
 func processors(name string, list listFlag) ([]int, error) {
 	var cpus []int
 	for _, s := range list {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 || n >= 1024 {
+		if err != nil || n < 0 || n >= maxProcessors {
 			return nil, usageError("--%s %q: want a processor's number", name, s)
 		}
 		cpus = append(cpus, n)
@@ -222,6 +234,7 @@ func (o *benchOptions) check() error {
 	require(o.keySize >= 16 && o.keySize <= wire.MaxKey, "--key-size %d: want 16 to %d", o.keySize, wire.MaxKey)
 	require(o.wait >= 0 && o.wait <= wire.MaxWaitMillis*time.Millisecond, "--wait %v: want 0s to 1h", o.wait)
 	require(o.lease >= wire.MinLeaseMillis*time.Millisecond && o.lease <= wire.MaxLeaseMillis*time.Millisecond, "--lease %v: want 1s to 250s", o.lease)
+	require(o.kills >= 1 && o.stops >= 1 && o.transfers >= 1, "--kills, --stops and --transfers must be at least 1")
 	require(o.duration > 0 && o.warmup >= 0, "--duration must be over 0s, and --warmup not below")
 	if len(problems) > 0 {
 		return withExit(exitUsage, errors.Join(problems...))

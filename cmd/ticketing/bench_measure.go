@@ -14,8 +14,9 @@ import (
 // target is what is measured.
 type target struct {
 	addrs []string
-	child *child // nil: somebody else's
-	bare  bool   // another kind of server: no handshake, and tokens mean nothing
+	child *child   // nil: somebody else's
+	peers []*child // the other nodes of its cluster: the processor time that they use is counted with the child's
+	bare  bool     // another kind of server: no handshake, and tokens mean nothing
 }
 
 // measure runs one plan against a target.
@@ -63,7 +64,7 @@ func (b *bench) drive(ctx context.Context, m *meter, traffics []traffic, inFligh
 		}
 		connected = append(connected, conn)
 	}
-	p.cpus = func() usage { return readUsage(t.child.pid()) }
+	p.cpus = func() usage { return readUsage(append([]*child{t.child}, t.peers...)...) }
 	var progress atomic.Uint64
 	defer b.showProgress(&progress)()
 	got, err := m.drive(ctx, connected, p, &progress)

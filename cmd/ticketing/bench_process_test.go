@@ -96,7 +96,7 @@ func TestBenchStartsItsOwnServerAndEcho(t *testing.T) {
 func TestBenchFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{"--in-flight", "0"}, {"--connections", "0"}, {"--key-size", "8"}, {"--lease", "1ms"}, {"--wait", "2h"}, {"--duration", "0s"},
-		{"--server", "other"}, {"--cpu", "one"}, {"somewhere:5225"},
+		{"--server", "other"}, {"--kills", "0"}, {"--cpu", "one"}, {"somewhere:5225"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()

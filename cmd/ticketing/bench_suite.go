@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -44,21 +43,23 @@ type suiteRow struct {
 // suite measures every budget of a standalone server, one after the other.
 type suite struct {
 	*bench
-	rows []suiteRow
+	allowed []int  // processors
+	chosen  bool   // flags say who is bound to which
+	bound   string // to which, for the headline
+	rows    []suiteRow
 }
 
-// suite runs everything and prints the table. A budget that is missed gives exit code 1.
+// suite runs what was asked for and prints the table. A budget that is missed gives exit code 1.
 func (b *bench) suite(ctx context.Context) error {
-	if runtime.NumCPU() > 1 && len(b.cpus) == 0 && len(b.serverCPUs) == 0 {
-		b.serverCPUs, b.cpus = []int{0}, []int{1}
-		if err := pinProcess(b.cpus); err != nil {
-			return err
-		}
+	s := &suite{bench: b, allowed: allowedProcessors(), chosen: len(b.cpus)+len(b.serverCPUs) > 0}
+	var parts []func(context.Context) error
+	if b.options.suite {
+		parts = append(parts, s.alonePlaces, s.deep, s.pipelined, s.many, s.latencies, s.contended, s.idle, s.held, s.binary)
 	}
-	s := &suite{bench: b}
-	for _, part := range []func(context.Context) error{
-		s.deep, s.pipelined, s.many, s.latencies, s.contended, s.idle, s.held, s.binary,
-	} {
+	if b.options.cluster {
+		parts = append(parts, s.clusterPlaces, s.clusterLoad, s.clusterLatencies, s.clusterWorkers, s.killed, s.stopped, s.transferred)
+	}
+	for _, part := range parts {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -67,6 +68,26 @@ func (b *bench) suite(ctx context.Context) error {
 		}
 	}
 	return s.print()
+}
+
+// bind gives load and servers their processors, unless flags did.
+func (s *suite) bind(load, servers []int) error {
+	s.cpus, s.serverCPUs = load, servers
+	if len(load) == 0 {
+		load = s.allowed
+	}
+	return pinProcess(load)
+}
+
+// alonePlaces separates the load from the one server.
+func (s *suite) alonePlaces(context.Context) error {
+	if !s.chosen && len(s.allowed) > 1 {
+		if err := s.bind(s.allowed[1:2], s.allowed[:1]); err != nil {
+			return err
+		}
+	}
+	s.bound = s.binding()
+	return nil
 }
 
 func (s *suite) add(what, budget string, met bool, others float64, command, format string, args ...any) {
@@ -196,9 +217,11 @@ func (s *suite) againstRedis(ctx context.Context, what, command string, pl plan,
 	return nil
 }
 
-// pairs measures a plan against server and echo in turn, three times, and returns the median of what ratio makes of
+// pairs measures a plan by subject and against the echo in turn, three times, and returns the median of what ratio makes of
 // each pair, with that pair.
-func (s *suite) pairs(ctx context.Context, pl plan, ratio func(server, echo result) float64) (median float64, server, echo result, err error) {
+func (s *suite) pairs(
+	ctx context.Context, pl plan, subject func(context.Context, plan) (result, error), ratio func(server, echo result) float64,
+) (median float64, server, echo result, err error) {
 	type pair struct {
 		ratio        float64
 		server, echo result
@@ -206,7 +229,7 @@ func (s *suite) pairs(ctx context.Context, pl plan, ratio func(server, echo resu
 	pl.duration = min(pl.duration, 2*time.Second)
 	var all []pair
 	for range 3 {
-		if server, err = s.alone(ctx, pl); err != nil {
+		if server, err = subject(ctx, pl); err != nil {
 			return 0, server, echo, err
 		}
 		if echo, err = s.measureEcho(ctx, pl); err != nil {
@@ -221,7 +244,7 @@ func (s *suite) pairs(ctx context.Context, pl plan, ratio func(server, echo resu
 
 func (s *suite) many(ctx context.Context) error {
 	pl := s.planOf(50, 1, 0)
-	share, server, echo, err := s.pairs(ctx, pl, func(server, echo result) float64 { return server.Rate / echo.Rate })
+	share, server, echo, err := s.pairs(ctx, pl, s.alone, func(server, echo result) float64 { return server.Rate / echo.Rate })
 	if err != nil {
 		return err
 	}
@@ -231,10 +254,11 @@ func (s *suite) many(ctx context.Context) error {
 	return s.againstRedis(ctx, "50 connections", " --connections 50 --in-flight 1", pl, [2]float64{1, 1}, server)
 }
 
+func latencyShare(server, echo result) float64 { return server.Latency.P50 / echo.Latency.P50 }
+
 func (s *suite) latencies(ctx context.Context) error {
-	p50 := func(server, echo result) float64 { return server.Latency.P50 / echo.Latency.P50 }
 	row := func(where string) error {
-		share, server, echo, err := s.pairs(ctx, s.planOf(1, 1, 0), p50)
+		share, server, echo, err := s.pairs(ctx, s.planOf(1, 1, 0), s.alone, latencyShare)
 		if err != nil {
 			return err
 		}
@@ -249,14 +273,12 @@ func (s *suite) latencies(ctx context.Context) error {
 	if err := row("two processors"); err != nil {
 		return err
 	}
-	two := s.cpus
-	s.cpus = s.serverCPUs
-	if err := pinProcess(s.cpus); err != nil {
+	load, servers := s.cpus, s.serverCPUs
+	if err := s.bind(servers, servers); err != nil {
 		return err
 	}
 	err := row("one processor")
-	s.cpus = two
-	return errors.Join(err, pinProcess(two))
+	return errors.Join(err, s.bind(load, servers))
 }
 
 func (s *suite) contended(ctx context.Context) error {
@@ -274,9 +296,9 @@ func (s *suite) contended(ctx context.Context) error {
 }
 
 // othersFrom returns a function that says how many processors other processes have kept busy since.
-func othersFrom(server *child) func() float64 {
-	begin, before := time.Now(), readUsage(server.pid())
-	return func() float64 { return readUsage(server.pid()).others(before, time.Since(begin)) }
+func othersFrom(servers ...*child) func() float64 {
+	begin, before := time.Now(), readUsage(servers...)
+	return func() float64 { return readUsage(servers...).others(before, time.Since(begin)) }
 }
 
 func (s *suite) idle(ctx context.Context) error {
@@ -339,7 +361,7 @@ func (s *suite) print() error {
 	} else {
 		b := thisBuild()
 		fmt.Fprintf(s.stdout, "%s; %s; ticketing %s (%s)%s. `other` is how many processors other processes kept busy meanwhile.\n\n",
-			time.Now().UTC().Format("2006-01-02 15:04 UTC"), machineName(), b.Version, b.Commit, s.binding())
+			time.Now().UTC().Format("2006-01-02 15:04 UTC"), machineName(), b.Version, b.Commit, s.bound)
 		fmt.Fprint(s.stdout, "| what | measured | budget | met | other | command |\n|---|---|---|---|---|---|\n")
 		for _, r := range s.rows {
 			met := "-"

@@ -29,7 +29,7 @@ func (c *child) pid() int {
 }
 
 // startServer starts this binary's server on free loopback ports, bound to cpus, with the environment of this
-// process but for addresses and state, and with extra on top. The caller has locked its goroutine to its
+// process but for addresses, state and identity, and with extra on top. The caller has locked its goroutine to its
 // thread: with that thread the child dies.
 func startServer(p *process, cpus []int, extra ...string) (*child, error) {
 	clientAddr, err := freeAddress()
@@ -45,7 +45,9 @@ func startServer(p *process, cpus []int, extra ...string) (*child, error) {
 		return nil, err
 	}
 	c.addr, c.admin = clientAddr, "http://"+adminAddr
-	c.cmd.Env = append(withoutVariables(p.environ, "TICKETING_LISTEN", "TICKETING_ADMIN_LISTEN", "TICKETING_STATE_DIR", "TICKETING_LOG_LEVEL"),
+	c.cmd.Env = append(withoutVariables(p.environ, "TICKETING_LISTEN", "TICKETING_ADVERTISE", "TICKETING_ADMIN_LISTEN", "TICKETING_STATE_DIR",
+		"TICKETING_SEAT", "TICKETING_BOOTSTRAP", "TICKETING_BOOTSTRAP_FILE", "TICKETING_JOIN", "TICKETING_JOIN_FILE", "TICKETING_PEERS",
+		"TICKETING_PEER_LISTEN", "TICKETING_PEER_ADVERTISE", "TICKETING_CLUSTER_SECRET", "TICKETING_CLUSTER_SECRET_FILE", "TICKETING_LOG_LEVEL"),
 		append([]string{"TICKETING_LISTEN=" + clientAddr, "TICKETING_ADMIN_LISTEN=" + adminAddr, "TICKETING_LOG_LEVEL=error"}, extra...)...)
 	c.cmd.Stderr = p.stderr
 	if err := c.start(cpus); err != nil {
@@ -145,6 +147,12 @@ func (c *child) stop() {
 	c.cmd.Process.Signal(syscall.SIGTERM)
 	force := time.AfterFunc(10*time.Second, func() { c.cmd.Process.Kill() })
 	defer force.Stop()
+	<-c.exited
+}
+
+// kill ends the child as a power failure would.
+func (c *child) kill() {
+	c.cmd.Process.Kill()
 	<-c.exited
 }
 

@@ -5,7 +5,7 @@ import "time"
 // usage is processor time that was used up to some moment.
 type usage struct {
 	own     time.Duration // by this process
-	server  time.Duration // by the server that it started
+	server  time.Duration // by the servers that it started
 	machine time.Duration // by everything
 }
 

@@ -14,11 +14,13 @@ import (
 // clockTick is the unit of processor times in /proc: USER_HZ is 100 on every Linux that Go runs on.
 const clockTick = time.Second / 100
 
-// readUsage reads what this process, the process pid (0: none) and the whole machine have used so far.
-func readUsage(pid int) usage {
+// readUsage reads what this process, the processes that it started and the whole machine have used so far.
+func readUsage(children ...*child) usage {
 	u := usage{own: processorTime(os.Getpid()), machine: machineTime()}
-	if pid != 0 {
-		u.server = processorTime(pid)
+	for _, c := range children {
+		if c != nil {
+			u.server += processorTime(c.pid())
+		}
 	}
 	return u
 }
@@ -90,6 +92,21 @@ func machineName() string {
 	var u unix.Utsname
 	unix.Uname(&u)
 	return fmt.Sprintf("%d x %s, Linux %s, %s", runtime.NumCPU(), model, unix.ByteSliceToString(u.Release[:]), runtime.Version())
+}
+
+// allowedProcessors are those that this thread may run on.
+func allowedProcessors() []int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return nil
+	}
+	var cpus []int
+	for i := range maxProcessors {
+		if set.IsSet(i) {
+			cpus = append(cpus, i)
+		}
+	}
+	return cpus
 }
 
 // pinProcess binds every thread of this process, and those that they start, to the processors.

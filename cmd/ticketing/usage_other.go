@@ -10,8 +10,9 @@ import (
 
 var errNotHere = errors.New("binding to processors works on Linux only: leave --cpu and --server-cpu away")
 
-func readUsage(int) usage                 { return usage{} }
+func readUsage(...*child) usage           { return usage{} }
 func residentBytes(int) (now, peak int64) { return 0, 0 }
+func allowedProcessors() []int            { return nil }
 func pinProcess([]int) error              { return errNotHere }
 func machineName() string {
 	return fmt.Sprintf("%d x %s, %s, %s", runtime.NumCPU(), runtime.GOARCH, runtime.GOOS, runtime.Version())
