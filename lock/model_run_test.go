@@ -381,20 +381,28 @@ func (r *modelRun) compare(ordered bool) {
 	if n := len(r.grants); n > 10 {
 		r.grants = r.grants[n-10:]
 	}
+}
+
+func (r *modelRun) check() {
 	if err := r.m.CheckInvariants(); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *modelRun) run() {
+// run takes steps until the chooser ends it, and checks the invariants after each so many.
+func (r *modelRun) run(each int) {
 	defer func() {
 		if r.t.Failed() {
 			r.t.Logf("the last steps:\n  %s", strings.Join(r.trail, "\n  "))
 		}
 	}()
-	for r.c.ok() {
+	for n := 1; r.c.ok(); n++ {
 		r.step()
+		if n%each == 0 {
+			r.check()
+		}
 	}
+	r.check()
 	if err := r.replica.CheckInvariants(); err != nil {
 		r.t.Fatalf("the replica: %v", err)
 	}
@@ -408,7 +416,7 @@ func TestManagerAgainstNaiveModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(8) {
 				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-					newModelRun(t, &seeded{rand.New(rand.NewPCG(seed, 0)), 1000}, odds).run()
+					newModelRun(t, &seeded{rand.New(rand.NewPCG(seed, 0)), 1000}, odds).run(1)
 				})
 			}
 		})
@@ -430,6 +438,6 @@ func FuzzOperations(f *testing.F) {
 			return
 		}
 		odds := [][3]int{{0, 0, 1}, {0, 1, 0}, {1, 4, 0}, {1, 4, 4}}[mode%4]
-		newModelRun(t, (*script)(&b), odds).run()
+		newModelRun(t, (*script)(&b), odds).run(20)
 	})
 }
