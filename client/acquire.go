@@ -117,12 +117,9 @@ func (b *Broker) acquire(ctx context.Context, key string, wait, lease, began tim
 		b.owner = 1
 	}
 	c.owner = b.owner
-	s := b.enqueue(c, began)
-	mine := s != nil && s.claim(began)
+	turn := b.enqueue(c, began).claim(began)
 	b.unlock()
-	if mine {
-		s.writeNow()
-	}
+	turn.take(&c.waiter)
 
 	done := ctx.Done()
 	if done == nil { // it cannot end, and a plain receive is cheaper

@@ -59,10 +59,11 @@ type system struct {
 	nonces      io.Reader
 	direct      func(net.Conn) directWrite // nil, or returning nil, where a write cannot be kept from blocking
 	maxReleases int
+	lends       bool // whether callers may read: see session.lend
 }
 
 func newSystem() system {
-	return system{clock: newSystemClock(), random: randv2.Float64, nonces: rand.Reader, direct: newDirectWrite, maxReleases: 1 << 16}
+	return system{clock: newSystemClock(), random: randv2.Float64, nonces: rand.Reader, direct: newDirectWrite, maxReleases: 1 << 16, lends: true}
 }
 
 // New checks cfg and starts the connections in the background. It does not wait for the network: its errors are

@@ -166,8 +166,16 @@ func TestDeadlineOfContextIsToldApart(t *testing.T) {
 // Grant and cancel at the same moment, in both orders and with every schedule that the runtime comes up with: a ticket,
 // or an error and the grant given back. Never a nil error without a ticket, and never both.
 func TestCancelRacesGrant(t *testing.T) {
+	for _, lends := range []bool{false, true} {
+		t.Run(fmt.Sprint("lends=", lends), func(t *testing.T) { cancelRacesGrant(t, lends) })
+	}
+}
+
+func cancelRacesGrant(t *testing.T, lends bool) {
 	inWorld(t, func(w *world) {
-		b, r := w.one()
+		h := w.host("a:1")
+		b := w.openWith(Config{Addrs: []string{"a:1", "down:1"}}, func(s *system) { s.lends = lends })
+		r := w.next(h)
 		returned, back := 0, 0
 		for i := range 5000 {
 			ctx, cancel := context.WithCancel(w.Context())

@@ -247,7 +247,7 @@ func seeds(t *testing.T, n uint64, test func(w *world, random func(int) int)) {
 func TestOutcomesAgreeWithTheServer(t *testing.T) {
 	seeds(t, 60, func(w *world, random func(int) int) {
 		hosts := []*host{w.host("a:1"), w.host("b:1")}
-		b := w.openWith(Config{Addrs: []string{"a:1", "b:1"}}, nil)
+		b := w.openWith(Config{Addrs: []string{"a:1", "b:1"}}, func(s *system) { s.lends = random(2) == 0 })
 		s := newLockServer(w, random, true)
 		over, stop := context.WithCancel(w.Context())
 		for _, h := range hosts {
@@ -333,7 +333,7 @@ func TestOutcomesAgreeWithTheServer(t *testing.T) {
 func TestMutualExclusion(t *testing.T) {
 	seeds(t, 40, func(w *world, random func(int) int) {
 		h := w.host("a:1")
-		b := w.openWith(Config{Addrs: []string{"a:1"}}, nil)
+		b := w.openWith(Config{Addrs: []string{"a:1"}}, func(s *system) { s.lends = random(2) == 0 })
 		s := newLockServer(w, random, true)
 		over, stop := context.WithCancel(w.Context())
 		w.calls.Go(func() { s.serve(h, over) })

@@ -3,6 +3,7 @@ package client
 import (
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +19,8 @@ type pipe struct {
 	left    int // how many bytes pass before the connection is cut; < 0: no cut
 	closed  bool
 	onCut   func()
+	expires time.Time // of reads; zero: never
+	expiry  *time.Timer
 }
 
 func newPipe() *pipe {
@@ -64,6 +67,9 @@ func (p *pipe) read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.buf) == 0 && !p.closed {
+		if !p.expires.IsZero() && !time.Now().Before(p.expires) {
+			return 0, os.ErrDeadlineExceeded
+		}
 		p.changed.Wait()
 	}
 	if len(p.buf) == 0 {
@@ -73,6 +79,19 @@ func (p *pipe) read(b []byte) (int, error) {
 	p.buf = p.buf[n:]
 	p.changed.Broadcast()
 	return n, nil
+}
+
+func (p *pipe) expire(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expires = t
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
+	if !t.IsZero() {
+		p.expiry = time.AfterFunc(time.Until(t), func() { p.set(func() {}) })
+	}
+	p.changed.Broadcast()
 }
 
 func (p *pipe) close() {
@@ -147,10 +166,13 @@ func (c *memoryConn) Close() error {
 	return nil
 }
 
-func (c *memoryConn) LocalAddr() net.Addr              { return memoryAddr{} }
-func (c *memoryConn) RemoteAddr() net.Addr             { return memoryAddr{} }
-func (c *memoryConn) SetDeadline(time.Time) error      { return nil }
-func (c *memoryConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *memoryConn) LocalAddr() net.Addr         { return memoryAddr{} }
+func (c *memoryConn) RemoteAddr() net.Addr        { return memoryAddr{} }
+func (c *memoryConn) SetDeadline(time.Time) error { return nil }
+func (c *memoryConn) SetReadDeadline(t time.Time) error {
+	c.in.expire(t)
+	return nil
+}
 func (c *memoryConn) SetWriteDeadline(time.Time) error { return nil }
 
 type memoryAddr struct{}

@@ -87,11 +87,9 @@ func (b *Broker) awaitRelease(ctx context.Context, r *release, began time.Durati
 	}
 	w := b.waiters.Get().(*waiter)
 	r.waiters.add(w)
-	mine := s != nil && s.claim(began)
+	turn := s.claim(began)
 	b.unlock()
-	if mine {
-		s.writeNow()
-	}
+	turn.take(w)
 
 	select {
 	case <-w.wake:

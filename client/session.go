@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -19,14 +18,14 @@ const (
 	stallNotice = time.Second      // how late the keeper must be for that
 )
 
-// session is one live connection to a node that has proved itself. The peer's goroutine reads it. It is written by
-// whoever set writing: a caller, or the session's own writer goroutine.
+// session is one live connection to a node that has proved itself. The peer's goroutine reads it, or a caller that has
+// borrowed the reading. It is written by whoever set writing: a caller, or the session's own writer goroutine.
 type session struct {
 	b        *Broker
 	peer     *peer
 	raw      net.Conn
 	conn     net.Conn
-	in       *inbox // the reader's
+	in       *inbox // of who reads
 	direct   directWrite
 	sealed   bool // over TLS: what a write that failed has handed to the socket is not known
 	role     wire.Role
@@ -34,6 +33,7 @@ type session struct {
 	opened   time.Duration
 	wake     chan struct{} // has the writer goroutine write; holds one, sent by whoever set writing
 	over     chan struct{} // closed when the session ends
+	back     chan error    // the reading comes back to the reader; nil: it is not lent. Holds one
 
 	writers sync.WaitGroup // writes under way and the writer goroutine; the session is cleared after them
 
@@ -56,6 +56,9 @@ type session struct {
 	handed     uint64        // bytes of the stream that the socket may have been handed
 	key        []byte        // of the frame being encoded
 
+	reading reading
+	loans   uint64
+
 	wrote, read time.Duration // last time
 	pinged      time.Duration
 	reprieve    time.Duration // not judged dead before
@@ -75,6 +78,9 @@ func newSession(p *peer, g *greeted, now time.Duration) *session {
 	if !s.sealed && p.b.sys.direct != nil {
 		s.direct = p.b.sys.direct(g.conn)
 	}
+	if s.direct != nil && p.b.sys.lends {
+		s.back = make(chan error, 1)
+	}
 	s.writers.Add(1) // the writer goroutine
 	return s
 }
@@ -93,6 +99,9 @@ func (s *session) serve() error {
 	for err == nil {
 		if err = s.in.fill(); err == nil {
 			err = s.takeReplies()
+		}
+		if err == nil {
+			err = s.lend()
 		}
 	}
 	return s.clear(err)
@@ -117,7 +126,6 @@ func (s *session) takeReplies() error {
 	redirects := s.redirects
 	s.redirects = nil
 	b.unlock()
-	runtime.Gosched() // those who were woken first: the next read would find nothing yet, most often
 
 	for _, m := range redirects {
 		b.set.log.Info("the leader moved", "from", m.from, "leader", m.leader, "term", m.term)

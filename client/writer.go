@@ -30,20 +30,37 @@ func (s *session) flushSoon() {
 	}
 }
 
-// claim prepares a write by the caller itself, who must then call writeNow without b.mu. It returns false when
-// somebody else writes, or will. now was read before and is no later than the write. b.mu is held.
-func (s *session) claim(now time.Duration) bool {
-	if s.writing || s.reason != nil {
-		return false
+// turn is what a caller does for its session itself, when b.mu is free.
+type turn struct {
+	s     *session // nil: nothing
+	reads bool     // after it has written
+}
+
+// claim has the caller write what is queued, and perhaps read the answer, if nobody else writes or should. It must take
+// the turn without b.mu. now was read before and is no later than the write. b.mu is held.
+func (s *session) claim(now time.Duration) turn {
+	if s == nil || s.writing || s.reason != nil {
+		return turn{}
 	}
 	if s.direct == nil || len(s.calls)+s.releasing > maxDirect {
 		s.flushSoon()
-		return false
+		return turn{}
 	}
 	s.writing = true
 	s.writers.Add(1)
 	s.encode(now)
-	return true
+	return turn{s, s.borrow()}
+}
+
+// take does what was claimed for the request whose waiter is w.
+func (t turn) take(w *waiter) {
+	if t.s == nil {
+		return
+	}
+	t.s.writeNow()
+	if t.reads {
+		t.s.readFor(w)
+	}
 }
 
 // writeNow writes what claim encoded. What the socket does not take, and what was queued meanwhile, is left to the
