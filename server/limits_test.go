@@ -210,3 +210,25 @@ func TestNoAllocationPerRequest(t *testing.T) {
 		t.Fatalf("%v allocations in %d requests", n, 2*batch)
 	}
 }
+
+func TestPlacesForConnections(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		wanted, files int
+		places        int
+		refused       bool
+	}{
+		{"files for all", 100, 1000, 100, false},
+		{"files for some", 100, reservedFiles + 7, 7, false},
+		{"files for one", 100, reservedFiles + 1, 1, false},
+		{"files for none", 100, reservedFiles, 0, true},
+		{"too few files for the server itself", 100, 16, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			places, err := connectionPlaces(c.wanted, c.files)
+			if places != c.places || (err != nil) != c.refused {
+				t.Errorf("%d places, error %v", places, err)
+			}
+		})
+	}
+}

@@ -80,7 +80,10 @@ func (s *Server) build() error {
 	if err := s.buildEngine(); err != nil {
 		return err
 	}
-	places := min(s.cfg.MaxConnections, raiseFileLimit()-reservedFiles)
+	places, err := connectionPlaces(s.cfg.MaxConnections, raiseFileLimit())
+	if err != nil {
+		return err
+	}
 	if places < s.cfg.MaxConnections {
 		s.log.Warn("the limit of open files leaves fewer places than TICKETING_MAX_CONNECTIONS asks for: raise it (LimitNOFILE, ulimit -n)",
 			"places", places, "wanted", s.cfg.MaxConnections)
@@ -89,7 +92,6 @@ func (s *Server) build() error {
 	s.streams = &streams{
 		engine: s.engine, admission: s.admission, tls: s.certificates(), idle: s.cfg.IdleTimeout, open: map[*stream]struct{}{},
 	}
-	var err error
 	if s.transport, err = newTransport(s.engine, s.streams, s.loops); err != nil {
 		return err
 	}
@@ -98,6 +100,17 @@ func (s *Server) build() error {
 	}
 	s.admin, err = newAdmin(&s.cfg, s.certificates(), observer{s}, s.engine.events)
 	return err
+}
+
+// connectionPlaces is how many of the wanted connections files, the limit of open files, leaves room for. A server that would
+// have to refuse everybody is not to start.
+func connectionPlaces(wanted, files int) (int, error) {
+	places := min(wanted, files-reservedFiles)
+	if places < 1 {
+		return 0, fmt.Errorf("counting places for connections: the limit of open files is %d, of which the server itself needs %d: raise it (LimitNOFILE, ulimit -n)",
+			files, reservedFiles)
+	}
+	return places, nil
 }
 
 func (s *Server) loadCertificates() (err error) {
