@@ -51,7 +51,7 @@ func (m *member) trace(e *raft.Event) {
 		v.write(slog.LevelInfo, "configuration in force", slog.Uint64("index", e.Index), slog.Int("voters", len(e.Configuration.Voters)),
 			slog.Bool("joint", e.Configuration.Joint()))
 	case raft.EventSnapshotStarted, raft.EventSnapshotEnded, raft.EventSnapshotInstalled:
-		v.write(slog.LevelInfo, "snapshot "+e.Kind.String(), slog.Uint64("index", e.Index), slog.String("peer", e.Peer.String()), slog.String("detail", e.Detail))
+		v.write(slog.LevelInfo, e.Kind.String(), slog.Uint64("index", e.Index), slog.String("peer", e.Peer.String()), slog.String("detail", e.Detail))
 	case raft.EventTransferStarted, raft.EventTransferEnded:
 		v.write(slog.LevelInfo, "leadership "+e.Kind.String(), slog.String("to", e.Peer.String()), slog.String("detail", e.Detail))
 	case raft.EventImpossible:

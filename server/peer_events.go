@@ -44,14 +44,23 @@ func (v *events) peerUnreachable(addr string, err error) {
 	v.write(slog.LevelWarn, "another node cannot be reached: trying again", slog.String("peer", addr), slog.String("why", err.Error()))
 }
 
+// refusalLevel is how much a refusal is worth. Between a restart of a node and its admission others look for its predecessor at
+// its address: that is in order.
+func refusalLevel(why *peerRefusal) slog.Level {
+	if why.reason == raft.RefuseReceiver {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
 // peerRefused: this node does not let the other in.
 func (v *events) peerRefused(in *peerIntroduction, why *peerRefusal) {
-	v.write(slog.LevelWarn, "another node was refused", peerAttrs(in, refusalAttrs(why)...)...)
+	v.write(refusalLevel(why), "another node was refused", peerAttrs(in, refusalAttrs(why)...)...)
 }
 
 // peerRefusedUs: the other side, which has proved the secret, does not let this node in.
 func (v *events) peerRefusedUs(in *peerIntroduction, why *peerRefusal) {
-	v.write(slog.LevelWarn, "another node refuses this one", peerAttrs(in, refusalAttrs(why)...)...)
+	v.write(refusalLevel(why), "another node refuses this one", peerAttrs(in, refusalAttrs(why)...)...)
 }
 
 func (v *events) peerPlacesTaken(in *peerIntroduction) {
