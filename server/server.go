@@ -45,8 +45,9 @@ type Server struct {
 }
 
 const (
-	// reservedFiles are the descriptors that connections leave for the rest of the process.
-	reservedFiles = 64
+	// reservedFiles are the descriptors that connections leave for the rest of the process: the connections of the other ports,
+	// with which strangers could else keep it from writing its state file, and 64 for all else.
+	reservedFiles = adminConnections + peerPlacesInAll + 64
 	// mostLoops bounds the event loops: decisions are made under one lock, which more loops would only wait for.
 	mostLoops = 4
 )
