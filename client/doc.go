@@ -54,7 +54,8 @@ package client
 //	timerfd.run        first Context     Close                    ends contexts (Linux; elsewhere a timer)
 //
 // A caller has no goroutine of its own working for it: it queues its request under Broker.mu, writes it if nobody else
-// is writing, and waits for its waiter to be woken by whoever settles it, most often the reader.
+// is writing, and waits for its waiter to be woken by whoever settles it, most often the reader. If nothing else is in
+// flight it reads the reply itself: see lend.go.
 //
 // Locks: Broker.mu, and apart from it watch.mu and the alarm's, in this order. A hook or a log line is never called under
 // one; contexts are cancelled under watch.mu, which runs no code of users.

@@ -47,13 +47,13 @@ func (s *session) lend() error {
 		return nil
 	}
 	defer s.conn.SetReadDeadline(time.Time{}) // a borrower had set one
-	timer := time.NewTimer(lendTime)
-	defer timer.Stop()
+	s.lent.Reset(lendTime)
+	defer s.lent.Stop()
 	for {
 		select {
 		case err := <-s.back:
 			return err
-		case <-timer.C:
+		case <-s.lent.C:
 		}
 		b.mu.Lock()
 		if s.reading == readByNobody && s.loans == loans {
@@ -63,7 +63,7 @@ func (s *session) lend() error {
 		}
 		loans = s.loans
 		b.unlock()
-		timer.Reset(lendTime)
+		s.lent.Reset(lendTime)
 	}
 }
 

@@ -33,7 +33,8 @@ type session struct {
 	opened   time.Duration
 	wake     chan struct{} // has the writer goroutine write; holds one, sent by whoever set writing
 	over     chan struct{} // closed when the session ends
-	back     chan error    // the reading comes back to the reader; nil: it is not lent. Holds one
+	back     chan error    // the reading comes back to the reader; nil: it is never lent. Holds one
+	lent     *time.Timer   // the reader's, while it is lent
 
 	writers sync.WaitGroup // writes under way and the writer goroutine; the session is cleared after them
 
@@ -80,6 +81,7 @@ func newSession(p *peer, g *greeted, now time.Duration) *session {
 	}
 	if s.direct != nil && p.b.sys.lends {
 		s.back = make(chan error, 1)
+		s.lent = time.NewTimer(lendTime)
 	}
 	s.writers.Add(1) // the writer goroutine
 	return s
