@@ -18,14 +18,12 @@ type conn struct {
 	session lock.Session
 	legacy  *legacySession // v0 only
 	shake   *handshake     // until the client has proved the token
-	partial []byte         // the beginning of a frame whose rest has not arrived
 	out     *outbox        // nil while there is nothing to send
 	doomed  bool           // no further byte may be written: the connection will be reset
 
 	// Owned by the admission.
 	shaking shakeEntry
 
-	links [linkSets]link // owned by the shard's loop
 	carrier
 }
 

@@ -53,9 +53,6 @@ const (
 	stallGap = 100 * int64(time.Millisecond)
 	// stallGrace is how long after a stall timers are not judged, so that every loop and stream reads first, in ns.
 	stallGrace = 50 * int64(time.Millisecond)
-	// stallMost is how long after a stall a loop reads without judging its timers, in ns: sockets hold no more than can be read
-	// in that time.
-	stallMost = 300 * int64(time.Millisecond)
 )
 
 // choreInterval is how often what is due once in a while is done.

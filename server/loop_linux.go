@@ -12,6 +12,8 @@ import (
 
 // carrier is what an event loop keeps of a connection beside its protocol.
 type carrier struct {
+	links    [linkSets]link
+	partial  []byte // the beginning of a frame whose rest has not arrived
 	fd       int
 	interest uint32
 	heard    int64   // mono ns of the last read
@@ -25,6 +27,9 @@ const (
 	idleLooks = 16
 	readSize  = 64 << 10 // bytes read from a connection at a time
 	arenaSize = 4 * readSize
+	// stallMost is how long after a stall a loop reads without judging its timers, in ns: sockets hold no more than can be read
+	// in that time.
+	stallMost = 300 * int64(time.Millisecond)
 	// longestSleep bounds a wait, so that /livez can tell an idle loop from one that is stuck, and chores get done.
 	longestSleep = 500 * int64(time.Millisecond)
 )
