@@ -38,7 +38,7 @@ func startCluster(t *testing.T) []*node {
 	domain := server.NewDomain{Seats: map[int]string{}, Secrets: [][]byte{[]byte(secret)}, Valid: time.Minute}
 	var nodes []*node
 	for seat := range 3 {
-		n := &node{process: process{T: t}, client: freeAddr(t), peer: freeAddr(t), admin: freeAddr(t), dir: t.TempDir()}
+		n := &node{process: process{TB: t}, client: freeAddr(t), peer: freeAddr(t), admin: freeAddr(t), dir: t.TempDir()}
 		nodes = append(nodes, n)
 		domain.Seats[seat+1] = n.peer
 	}

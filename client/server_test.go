@@ -30,18 +30,18 @@ const processToken = "sixteen bytes or more"
 // process is a real server in a process of its own. It has no state directory: after a restart it grants at once, so
 // that what keeps two holders apart is the Broker alone.
 type process struct {
-	*testing.T
+	testing.TB
 	addr    string
 	environ []string
 	cmd     *exec.Cmd
 }
 
-func startServer(t *testing.T) *process {
+func startServer(t testing.TB) *process {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs real servers: left out by -short")
 	}
-	p := &process{T: t}
+	p := &process{TB: t}
 	p.environ = []string{"TICKETING_LISTEN=127.0.0.1:0", "TICKETING_ADMIN_LISTEN=off"}
 	p.start()
 	p.environ[0] = "TICKETING_LISTEN=" + p.addr // when it is started again
