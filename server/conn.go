@@ -38,6 +38,9 @@ const (
 	stateClosed                     // gone; only late mail still knows of it
 )
 
+// strange reports whether the client has yet to prove the token.
+func (c *conn) strange() bool { return c.state == stateHandshake || c.state == stateDenied }
+
 // outbox is what waits to be sent on one connection. Outboxes are lent by the shard and go back to it when all is sent, so
 // that an idle connection has none.
 type outbox struct {

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ticketing.internal/lock"
@@ -178,7 +180,8 @@ func (l *legacySession) answer(e *engine, now lock.Time, c *conn, r *lock.Reply)
 	call.outcome, call.token, call.ref = r.Op, r.Token, r.Ref
 	if r.Op == wire.OpBusy {
 		if call.release { // nothing happened: the grant is still there for the next attempt
-			call.key.grants = append([]legacyGrant{call.grant}, call.key.grants...)
+			call.key.grants = append(call.key.grants, call.grant)
+			slices.SortFunc(call.key.grants, func(a, b legacyGrant) int { return cmp.Compare(a.token, b.token) })
 			l.grants++
 		} else {
 			call.outcome = wire.OpTimeout

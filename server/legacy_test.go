@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 
+	"ticketing.internal/lock"
 	"ticketing.internal/wire"
 )
 
@@ -119,5 +120,22 @@ func TestLegacyMemoryOfGrantsIsBounded(t *testing.T) {
 	}
 	if !l.mayRemember(5*second, limit) || l.grants != 3 {
 		t.Fatalf("%d grants are remembered when 5 of %d leases have ended", l.grants, limit)
+	}
+}
+
+// Releases that a server cannot carry out leave the grants in their order.
+func TestLegacyRefusedReleasesKeepTheOrder(t *testing.T) {
+	l := newLegacySession()
+	k := l.key([]byte("k"))
+	c := &conn{legacy: l, shard: &shard{}}
+	for token := uint64(1); token <= 2; token++ {
+		l.calls[token] = &legacyCall{key: k, release: true, grant: legacyGrant{owner: token, token: token}}
+		k.releases = append(k.releases, l.calls[token])
+	}
+	for owner := uint64(1); owner <= 2; owner++ {
+		l.answer(&engine{}, lock.Time{}, c, &lock.Reply{Op: wire.OpBusy, Owner: owner})
+	}
+	if len(k.grants) != 2 || k.grants[0].token != 1 || k.grants[1].token != 2 {
+		t.Fatalf("grants %+v, want tokens 1 and 2", k.grants)
 	}
 }

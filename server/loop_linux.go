@@ -323,11 +323,9 @@ func (l *loop) take(now lock.Time, m *mail) {
 		c.answer(l.engine, &m.reply)
 	case mailAdopt:
 		l.adopt(now, c)
-	case mailEvict:
-		c.doomed = true
-		fallthrough
-	case mailClose:
-		if c.state != stateClosed {
+	case mailEvict, mailHurry, mailClose:
+		c.doomed = c.doomed || m.kind == mailEvict || m.kind == mailHurry && c.strange()
+		if c.state != stateClosed && (m.kind != mailHurry || c.doomed) {
 			l.engine.closeSession(now, c)
 			l.ended = append(l.ended, c)
 		}

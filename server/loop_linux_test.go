@@ -61,3 +61,19 @@ func TestStallIsOverAlsoUnderLoad(t *testing.T) {
 		t.Error("timers are held back although nothing is left to read")
 	}
 }
+
+// Somebody who has just proved the token need not make room for strangers.
+func TestEvictionOfAHandshakeSparesSessions(t *testing.T) {
+	ts := startServer(t, nil)
+	c := ts.session(t)
+	c.send(ping(1))
+	c.expect(wire.OpPong, 0, 1)
+	ts.engine.mu.Lock()
+	session := ts.engine.sessions[1]
+	ts.engine.mu.Unlock()
+	ts.engine.send(mail{to: session, kind: mailHurry})
+	c.send(ping(2))
+	c.expect(wire.OpPong, 0, 2)
+	ts.engine.send(mail{to: session, kind: mailEvict})
+	await(t, "the end of the connection", func() bool { n, _, _ := ts.admission.load(); return n == 0 })
+}

@@ -101,6 +101,11 @@ func (s *stream) take(now lock.Time, m *mail) {
 	switch m.kind {
 	case mailReply:
 		s.conn.answer(s.engine, &m.reply)
+	case mailHurry:
+		if !s.conn.strange() {
+			return
+		}
+		fallthrough
 	case mailEvict:
 		s.conn.doomed = true
 		s.tcp.Close()
