@@ -31,6 +31,7 @@ const (
 	mailReply    mailKind = iota
 	mailAdopt             // a connection that was just accepted
 	mailEvict             // close it: it makes room for others
+	mailHurry             // close it if it is still in its handshake: it makes room for others
 	mailClose             // the server stops: flush and close
 	mailMoved             // tell it who leads
 	mailTakeBack          // a grant that is of no use to it: take it back
