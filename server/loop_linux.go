@@ -1,7 +1,6 @@
 package server
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +40,6 @@ type loop struct {
 	*poller
 	engine    *engine
 	admission *admission
-	parallel  bool // other goroutines have another processor to run on
 
 	// Owned by the loop.
 	conns     []*conn // by descriptor
@@ -77,7 +75,7 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 		return nil, err
 	}
 	l := &loop{
-		poller: p, engine: e, admission: a, parallel: runtime.GOMAXPROCS(0) > 1, arena: make([]byte, arenaSize), done: make(chan struct{}),
+		poller: p, engine: e, admission: a, arena: make([]byte, arenaSize), done: make(chan struct{}),
 		handshakes: fifo{kind: waitRead, limit: int64(handshakeLimit)},
 		denied:     fifo{kind: waitRead, limit: int64(denialDelay)},
 		idle:       fifo{kind: waitRead, limit: int64(idleTimeout) / idleLooks},
@@ -98,7 +96,7 @@ func (l *loop) run() {
 	for !l.stopping.Load() {
 		events := l.next(deadline, more)
 		idle := len(events) == 0
-		l.brisk = !idle && l.parallel
+		l.brisk = !idle
 		for {
 			events = l.read(events)
 			deadline, more = l.decide(idle)

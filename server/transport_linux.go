@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,10 @@ func newTransport(e *engine, ss *streams, loops int) (*transport, error) {
 			return nil, err
 		}
 		t.loops = append(t.loops, l)
+	}
+	// A loop that waits briefly, or has just begun to wait, keeps its processor: everything else needs another to run on.
+	if runtime.GOMAXPROCS(0) <= loops {
+		runtime.GOMAXPROCS(loops + 1)
 	}
 	e.timekeeper = &t.loops[0].shard
 	return t, nil
