@@ -34,8 +34,12 @@ func (m *member) followControl(_ lock.Time, c *raft.Committed) {
 func (m *member) installedSnapshot() {
 	m.aim()
 	m.ahead.members(m.peerAddrs())
-	if m.node.Registry().Open {
+	registry := m.node.Registry()
+	if registry.Open {
 		m.ahead.opened()
+	}
+	for _, gone := range registry.Retired { // what retired them was not applied one by one here
+		m.link.drop(gone.Member, refusalOf(registry, gone.Member, raft.RefuseRetired))
 	}
 }
 
