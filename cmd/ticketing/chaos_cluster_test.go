@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +31,7 @@ type chaosCluster struct {
 	t         *testing.T
 	nodes     []*chaosNode
 	bootstrap string
+	token     uint64   // the last that was granted when the cluster was ready
 	environ   []string // of all nodes and of operators
 	place     place    // of operators
 }
@@ -109,6 +111,18 @@ func (c *chaosCluster) startAll() {
 		c.start(node)
 	}
 	c.awaitReady(c.nodes...)
+	c.token = c.lastToken()
+}
+
+// lastToken is the last token that the leader knows to be granted.
+func (c *chaosCluster) lastToken() uint64 {
+	c.t.Helper()
+	v, _ := c.view(c.leader())
+	token, err := strconv.ParseUint(v.Token, 10, 64)
+	if err != nil {
+		c.t.Fatalf("the leader's token %q: %v", v.Token, err)
+	}
+	return token
 }
 
 // start starts the process of a node.
@@ -255,6 +269,7 @@ func TestChaosLeaderKilled(t *testing.T) {
 	}
 	l.stop()
 	l.check()
+	l.checkTokens(c.token, c.lastToken())
 	c.awaitEmpty()
 	c.awaitEqual(c.nodes...)
 }
@@ -272,6 +287,7 @@ func TestChaosLeaderStopped(t *testing.T) {
 	l.progress()
 	l.stop()
 	l.check()
+	l.checkTokens(c.token, c.lastToken())
 	c.awaitEqual(c.nodes...)
 }
 
@@ -286,6 +302,7 @@ func TestChaosFollowerKilled(t *testing.T) {
 	c.awaitReady(follower)
 	l.stop()
 	l.check()
+	l.checkTokens(c.token, c.lastToken())
 	c.awaitEqual(c.nodes...)
 }
 
@@ -305,6 +322,7 @@ func TestChaosRollingReboot(t *testing.T) {
 	}
 	l.stop()
 	l.check()
+	l.checkTokens(c.token, c.lastToken())
 	c.awaitEqual(c.nodes...)
 }
 

@@ -109,6 +109,18 @@ func (h *history) checkPair(key string, a, b *event) {
 	}
 }
 
+// checkTokens verifies that every T, N and B was true: a grant takes one token, and after the load has stopped there are no more
+// tokens than grants that arrived and acquires whose fate is unknown. Who was told T or B was not granted the key then.
+func (h *history) checkTokens(before, after uint64) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken, arrived, unknown := int(after-before), len(h.events), h.counts["indeterminate"]
+	if taken < arrived || taken > arrived+unknown {
+		h.t.Errorf("%d tokens were taken, for %d grants that arrived and %d acquires whose fate is unknown", taken, arrived, unknown)
+	}
+}
+
 // chaosLoad keeps a cluster busy until stop, through one Broker a worker group.
 type chaosLoad struct {
 	*history

@@ -48,6 +48,7 @@ func TestChaosLearnerCrashes(t *testing.T) {
 	l.progress()
 	l.stop()
 	l.check()
+	l.checkTokens(c.token, c.lastToken())
 	c.awaitEqual(c.nodes...)
 }
 
@@ -73,6 +74,7 @@ func TestChaosPredecessorComesBack(t *testing.T) {
 			l.progress()
 			l.stop()
 			l.check()
+			l.checkTokens(c.token, c.lastToken())
 			c.nodes = append(c.nodes, next)
 			c.awaitEqual(c.nodes...)
 		})
@@ -93,6 +95,7 @@ func TestChaosLeaderReplaced(t *testing.T) {
 	l.progress()
 	l.stop()
 	l.check()
+	l.checkTokens(c.token, c.lastToken())
 	c.awaitEqual(c.nodes...)
 }
 
