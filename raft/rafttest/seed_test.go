@@ -53,6 +53,17 @@ func TestSeed(t *testing.T) {
 	}
 }
 
+// TestSeedsOnceRed runs seeds that a version of the core, or of the checkers, did not pass.
+func TestSeedsOnceRed(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		48109: "a member of an older term removes, for a leader of that term, what a later term has committed without it",
+	} {
+		if r := Run(seed, RunConfig{}); r.Failure != nil {
+			t.Errorf("%s: %s", what, explain(r, RunConfig{}, ""))
+		}
+	}
+}
+
 // TestSeeds runs many seeds: a few by default, SEEDS of them if that is set, from FIRST on.
 func TestSeeds(t *testing.T) {
 	count := number(t, "SEEDS", 100)
