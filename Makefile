@@ -40,6 +40,7 @@ sim: ## the cluster simulator, SEEDS (10000) seeds
 
 chaos: ## real processes killed, stopped and partitioned
 	CHAOS=1 $(GO) test ./cmd/ticketing -count=1 -v -timeout 30m -run '^TestChaos'
+	CHAOS=1 $(GO) test ./client -count=1 -v -timeout 10m -run '^TestCluster'
 
 interop: ## the clients that others published, against the real server (needs their languages)
 	interop/run
