@@ -24,8 +24,11 @@ const (
 	// idleLooks is how often within the time limit of silence a connection is looked at: noting the time of each read and
 	// looking now and then costs less than moving the connection within a list at each read.
 	idleLooks = 16
-	readSize  = 64 << 10 // bytes read from a connection at a time
-	arenaSize = 4 * readSize
+	// turnConnections is how many connections are read before their replies are written. More would share a reading of the
+	// clock, and keep the first of them waiting while they could already work on their replies.
+	turnConnections = 8
+	readSize        = 64 << 10 // bytes read from a connection at a time
+	arenaSize       = 4 * readSize
 	// stallMost is how long after a stall a loop reads without judging its timers, in ns: sockets hold no more than can be read
 	// in that time.
 	stallMost = 300 * int64(time.Millisecond)
@@ -160,12 +163,12 @@ func (l *loop) ownDeadline() int64 {
 		l.quiet.deadline(), l.slow.deadline())
 }
 
-// read fills the arena from the ready connections and returns the events that found no room.
+// read fills the arena from the ready connections, a few of them, and returns the events that are left.
 func (l *loop) read(events []unix.EpollEvent) (left []unix.EpollEvent) {
 	l.batch = l.batch[:0]
 	at := 0
 	for i := range events {
-		if arenaSize-at < readSize {
+		if arenaSize-at < readSize || len(l.batch) == turnConnections {
 			return events[i:]
 		}
 		ev := &events[i]

@@ -237,7 +237,7 @@ func (s *Server) release() {
 }
 
 // footprintPause is how often pages of the executable that are not in use are given back.
-const footprintPause = 5 * time.Second
+const footprintPause = 2 * time.Second
 
 // keepSmall gives them back until ctx is over.
 func keepSmall(ctx context.Context) {
