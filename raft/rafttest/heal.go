@@ -139,8 +139,8 @@ type demand struct {
 	core     []*process
 	term     uint64 // the highest when it was healed
 	from     time.Duration
-	probe    *acquire // an acquire of a key that is always free
-	replaces bool     // a replacement was under way at the last look
+	probe    *acquire    // an acquire of a key that is always free
+	newcomer raft.NodeID // of the replacement that was under way at the last look
 	probes   int
 }
 
@@ -152,8 +152,8 @@ const termsAllowed = 25
 // poll looks whether all is done, and complains if it is late.
 func (d *demand) poll() {
 	s := d.s
-	if under := s.check.model.replacement != nil; under != d.replaces {
-		d.replaces, d.from = under, s.now // what comes now has its own budget
+	if newcomer := s.newcomerUnderWay(); newcomer != d.newcomer {
+		d.newcomer, d.from = newcomer, s.now // what comes now has its own budget
 	}
 	missing := d.missing()
 	if missing == "" {
@@ -168,6 +168,14 @@ func (d *demand) poll() {
 		s.fail("progress", "%v after the core was healed: %s", late, missing)
 	}
 	s.after(pollEvery, d.poll)
+}
+
+// newcomerUnderWay is the NodeId of the replacement under way, 0 if there is none. One can follow the other at once.
+func (s *sim) newcomerUnderWay() raft.NodeID {
+	if r := s.check.model.replacement; r != nil {
+		return r.newcomer.NodeID
+	}
+	return 0
 }
 
 // budget is how long the core may take: ten times the longest election timeout, and what a lease, a silent learner or the
