@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"ticketing.internal/server"
@@ -53,15 +52,8 @@ TICKETING_DRAIN_TIMEOUT. A second one ends at once. SIGHUP: reads certificates a
 	return c
 }
 
-// serverGCPercent is how much garbage there may be beside what is in use. Requests make none, and connections little: a lower
-// figure than Go's own costs next to nothing, and is memory that ten thousand connections leave to others.
-const serverGCPercent = 50
-
 // serve runs the server until a signal ends it.
 func serve(p *process, config server.Config) error {
-	if p.variable("GOGC") == "" {
-		debug.SetGCPercent(serverGCPercent)
-	}
 	// A log that nobody reads any more must not end the server.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 4)
