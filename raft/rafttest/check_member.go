@@ -73,7 +73,10 @@ func (c *checker) controlProposed(r *record, e *raft.Event) {
 	}
 	switch ctl.Kind {
 	case raft.ControlRejoin:
-		if at, ok := r.acks[ctl.Replaces]; ok && r.p.ticks-at < c.electionTicks() {
+		// One's own learner, never promoted, is replaced at once.
+		under := c.model.replacement
+		learner := under != nil && under.newcomer == ctl.Replaces
+		if at, ok := r.acks[ctl.Replaces]; ok && !learner && r.p.ticks-at < c.electionTicks() {
 			c.s.fail("rejoin replaces the dead", "%v appends the rejoin over %v, which it still hears", r.p, ctl.Replaces)
 		}
 	case raft.ControlBootstrap:
