@@ -46,8 +46,8 @@ interop: ## the clients that others published, against the real server (needs th
 	interop/run
 
 bench: build ## every budget of one server and of three nodes, with a bare echo server beside them, as a table
-	bin/ticketing bench --suite --cluster
 	$(GO) test ./client -run '^$$' -bench 'Pair|Latency' -benchmem
+	bin/ticketing bench --suite --cluster
 
 microbench: ## benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
