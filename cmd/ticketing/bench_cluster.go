@@ -28,8 +28,20 @@ type benchCluster struct {
 	dir     string // of what the nodes keep
 }
 
+// clusterTries is how often a cluster is tried to be started: a port that was free a moment ago may be somebody's by then.
+const clusterTries = 3
+
 // startCluster bootstraps a cluster. Its nodes have the environment of this process but for addresses, state and identity.
-func (b *bench) startCluster(ctx context.Context) (*benchCluster, error) {
+func (b *bench) startCluster(ctx context.Context) (c *benchCluster, err error) {
+	for range clusterTries {
+		if c, err = b.tryCluster(ctx); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return c, err
+}
+
+func (b *bench) tryCluster(ctx context.Context) (*benchCluster, error) {
 	c := &benchCluster{}
 	err := c.start(ctx, b)
 	if err == nil {
