@@ -109,6 +109,7 @@ func TestLockThatIsKilledTakesItsCommandAlong(t *testing.T) {
 	t.Parallel()
 	s := startTestServer(t)
 	r, child, grandchild := startTree(t, s, "k")
+	pause(500 * time.Millisecond) // the guard is told of the command right after that has begun; a kill in between is not tested
 	r.signal(syscall.SIGKILL)
 	eventually(t, "the command and its child are gone", func() bool { return gone(child) && gone(grandchild) })
 	s.run("acquire", "--wait", "0s", "k").expect(t, exitNotGranted) // nobody released it: the lease does
