@@ -73,6 +73,7 @@ func (p *process) tick() {
 	p.ticks++
 	p.s.check.ticks(p)
 	p.node.Tick(p.wall())
+	p.giveUpControls()
 	p.settle()
 	if !p.alive {
 		return

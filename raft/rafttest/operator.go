@@ -12,7 +12,12 @@ import (
 type waitingControl struct {
 	index, term uint64
 	answer      func(raft.Outcome, error)
+	asked       time.Duration // when it was appended
 }
+
+// controlPatience is how long a request waits for its entry's index to be decided: after a change of leader the log may not
+// come that far for long.
+const controlPatience = 10 * time.Second
 
 // errUnknown says that a control request's fate is not known.
 var errUnknown = errors.New("rafttest: the entry was decided elsewhere")
@@ -27,7 +32,7 @@ func (p *process) control(c raft.Control, answer func(raft.Outcome, error)) {
 	at, err := p.node.ProposeControl(&c, p.wall())
 	p.s.check.afterControl(p, before, &c, err)
 	if err == nil && at.Index > 0 {
-		p.waiting = append(p.waiting, waitingControl{at.Index, at.Term, answer})
+		p.waiting = append(p.waiting, waitingControl{at.Index, at.Term, answer, p.s.now})
 	}
 	p.settle()
 	switch {
@@ -36,6 +41,15 @@ func (p *process) control(c raft.Control, answer func(raft.Outcome, error)) {
 		answer(raft.Outcome{}, err)
 	case at.Index == 0:
 		answer(at.Outcome, nil)
+	}
+}
+
+// giveUpControls answers the requests that have waited for too long.
+func (p *process) giveUpControls() {
+	for len(p.waiting) > 0 && p.s.now-p.waiting[0].asked > controlPatience {
+		w := p.waiting[0]
+		p.waiting = p.waiting[1:]
+		w.answer(raft.Outcome{}, errUnknown)
 	}
 }
 
