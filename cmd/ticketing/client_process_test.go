@@ -267,7 +267,7 @@ func TestHelpDescribesEveryCommand(t *testing.T) {
 			t.Errorf("%s --help differs from help %s", c.name, c.name)
 		}
 	}
-	for _, name := range []string{"demo", "lock-guard", "bench-echo"} {
+	for _, name := range []string{"demo", "lock-guard", "lock-launch", "bench-echo"} {
 		if strings.Contains(all, "  "+name) {
 			t.Errorf("help lists %s", name)
 		}

@@ -142,5 +142,5 @@ func section(w io.Writer, title string, lines []string) {
 
 // hiddenCommands are processes that other commands start.
 func hiddenCommands() map[string]func(*process, []string) error {
-	return map[string]func(*process, []string) error{"bench-echo": runEchoServer, "lock-guard": runGuard}
+	return map[string]func(*process, []string) error{"bench-echo": runEchoServer, "lock-guard": runGuard, "lock-launch": runLaunch}
 }

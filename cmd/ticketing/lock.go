@@ -62,8 +62,8 @@ func runLock(p *process, f *lockFlags, key string, argv []string) error {
 		}
 		return withExit(exitNotExecutable, err)
 	}
-	// A signal that whoever started us ignores is not ours to catch, and stays ignored in CMD. SIGPIPE is caught
-	// so that a line to a closed stderr does not end us.
+	// SIGHUP or SIGINT that whoever started us ignores is not ours to catch, and stays ignored in CMD; of other signals
+	// the runtime does not tell. SIGPIPE is caught so that a line to a closed stderr does not end us.
 	signals := make(chan os.Signal, 16)
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE} {
 		if !signal.Ignored(sig) {
@@ -132,6 +132,7 @@ type lockedRun struct {
 	ticket  *client.Ticket
 	lead    time.Duration
 	signals chan os.Signal
+	guard   *guard
 	group   int      // the command's process group, which has its pid
 	tty     terminal // the terminal that it was given
 	overdue bool     // it was told to end because of the lease
@@ -139,11 +140,10 @@ type lockedRun struct {
 
 // run starts the command, sees it through, and returns how it ended.
 func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) {
-	guard, err := startGuard()
-	if err != nil {
+	var err error
+	if r.guard, err = startGuard(); err != nil {
 		return 0, fmt.Errorf("starting the process that watches over the command: %w", err)
 	}
-	defer guard.dismiss()
 	r.tty = terminalOf(r.stdin)
 	cmd := exec.Cmd{
 		Path: path, Args: argv, Env: r.commandEnviron(),
@@ -156,26 +156,55 @@ func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) 
 			signal.Notify(r.signals, sig)
 		}
 	}
-	r.tty.hand(cmd.SysProcAttr)
-	if err := cmd.Start(); err != nil {
-		return 0, withExit(exitNotExecutable, err)
+	launch, err := startLaunch(&cmd)
+	if err != nil {
+		r.guard.dismiss()
+		return 0, withExit(exitNotExecutable, fmt.Errorf("starting the process that becomes the command: %w", err))
 	}
-	r.group = cmd.Process.Pid
-	defer cmd.Process.Release() // it is not waited for by os/exec, which does not tell of stops
-	defer func() { r.tty.takeBack(r.group) }()
-	guard.watch(r.group, time.Until(r.ticket.Deadline()))
+	r.group = launch.pid
 	r.tty.settle()
-
+	defer func() { r.tty.takeBack(r.group) }()
 	child := childWait{pid: r.group}
-	r.watch(&child)
+	switch err = r.guard.watch(r.group, r.end()); {
+	case err != nil:
+		err = fmt.Errorf("the process that watches over the command: %w", err)
+	case time.Until(r.ticket.Deadline()) <= 0:
+		r.overdue = true
+	default:
+		r.tty.give(r.group)
+		r.watch(&child, launch.execute())
+	}
 	// The command is not reaped yet, so that its group's number is still its own.
 	syscall.Kill(-r.group, syscall.SIGKILL)
-	status, err := child.reap()
+	r.guard.dismiss()
+	status, reapErr := child.reap()
 	// The guard may have been first, while this process was stopped.
 	if status.Signaled() && status.Signal() == syscall.SIGKILL && time.Until(r.ticket.Deadline()) <= 0 {
 		r.overdue = true
 	}
-	return status, err
+	return status, errors.Join(err, reapErr)
+}
+
+// end is the deadline on suspendClock.
+func (r *lockedRun) end() time.Duration { return suspendClock() + time.Until(r.ticket.Deadline()) }
+
+// keepGuard replaces a guard that was killed. What fails is tried again at the next look.
+func (r *lockedRun) keepGuard() {
+	select {
+	case <-r.guard.lost:
+	default:
+		return
+	}
+	next, err := startGuard()
+	if err != nil {
+		return
+	}
+	if next.watch(r.group, r.end()) != nil {
+		next.dismiss()
+		return
+	}
+	r.guard.dismiss()
+	r.guard = next
 }
 
 // commandEnviron is the environment of the command.
@@ -188,8 +217,10 @@ func (r *lockedRun) commandEnviron() []string {
 		"TICKETING_LOCK_DEADLINE="+r.ticket.Deadline().UTC().Format(format))
 }
 
-// watch passes signals on and holds the command to the lease, until it has ended.
-func (r *lockedRun) watch(child *childWait) {
+// watch passes signals on and holds the command to the lease, until it has ended. Signals are kept until the command is
+// executed, for what waits to become it would lose some.
+func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
+	var signals chan os.Signal
 	changes := make(chan syscall.Signal)
 	go func() {
 		for stop := child.next(); ; stop = child.next() {
@@ -218,7 +249,9 @@ func (r *lockedRun) watch(child *childWait) {
 					r.suspend()
 				}
 			}
-		case sig := <-r.signals:
+		case <-begun:
+			begun, signals = nil, r.signals
+		case sig := <-signals:
 			switch sig {
 			case syscall.SIGPIPE:
 			case syscall.SIGCONT:
@@ -230,6 +263,7 @@ func (r *lockedRun) watch(child *childWait) {
 			// The deadline is looked at anew, for it moves nearer while the machine is suspended, and timers do not.
 			left := time.Until(r.ticket.Deadline()) - r.lead
 			if left > 0 {
+				r.keepGuard()
 				look.Reset(min(left, 250*time.Millisecond))
 				continue
 			}

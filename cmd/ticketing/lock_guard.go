@@ -2,11 +2,11 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -17,9 +17,9 @@ import (
 type guard struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
+	ack  io.Reader
+	lost chan struct{} // closed when it has ended
 }
-
-const guardDismissal = "done"
 
 // startGuard starts it, in a session of its own, out of reach of the terminal's signals.
 func startGuard() (*guard, error) {
@@ -27,62 +27,71 @@ func startGuard() (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{cmd: cmd}
+	g := &guard{cmd: cmd, lost: make(chan struct{})}
 	g.cmd.Env = []string{"GOMAXPROCS=1"} // no secrets, and little memory
 	g.cmd.Dir = "/"
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if g.pipe, err = g.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
+	if g.ack, err = g.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
 	return g, g.cmd.Start()
 }
 
-// watch tells it what to kill, and when at the latest.
-func (g *guard) watch(group int, left time.Duration) { fmt.Fprintln(g.pipe, group, int64(left)) }
+// watch tells it what to kill, and on suspendClock when at the latest, and waits until it knows.
+func (g *guard) watch(group int, until time.Duration) error {
+	fmt.Fprintln(g.pipe, group, int64(until))
+	if n, _ := g.ack.Read(make([]byte, 1)); n == 0 {
+		return errors.New("it ended at its start: see whether the limits of processes and memory leave room")
+	}
+	go func() {
+		defer close(g.lost)
+		io.Copy(io.Discard, g.ack)
+	}()
+	return nil
+}
 
-// dismiss ends it.
+// dismiss ends it, before it could see its pipe close.
 func (g *guard) dismiss() {
-	fmt.Fprintln(g.pipe, guardDismissal)
-	g.pipe.Close()
+	g.cmd.Process.Kill()
 	g.cmd.Wait()
 }
 
 // runGuard is the guard's process.
 func runGuard(p *process, _ []string) error {
-	// A stop of a whole service signals this process too, while the command may take its time to end.
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	// A stop of a whole service signals this process too, while the command may take its time to end. A lock command
+	// that was killed does not read what is written to it.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	lines := bufio.NewReader(p.stdin)
 	first, err := lines.ReadString('\n')
 	if err != nil {
 		return nil // nothing was started
 	}
-	start := suspendClock()
 	var group int
-	var left int64
-	if _, err := fmt.Sscan(first, &group, &left); err != nil || group <= 1 {
-		return nil // dismissed
+	var until int64
+	if _, err := fmt.Sscan(first, &group, &until); err != nil || group <= 1 {
+		return usageError("lock alone starts it: want the group and the deadline, got %q", first)
 	}
-	ended := make(chan bool, 1)
+	p.stdout.Write([]byte{1})
+	ended := make(chan struct{})
 	go func() {
-		rest, _ := io.ReadAll(lines)
-		ended <- strings.TrimSpace(string(rest)) == guardDismissal
+		defer close(ended)
+		io.Copy(io.Discard, lines)
 	}()
 	timer := time.NewTimer(0)
 	for {
 		select {
-		case dismissed := <-ended:
-			if !dismissed {
-				syscall.Kill(-group, syscall.SIGKILL)
-			}
-			return nil
+		case <-ended:
 		case <-timer.C:
-			rest := time.Duration(left) - (suspendClock() - start)
-			if rest <= 0 {
-				syscall.Kill(-group, syscall.SIGKILL)
-				return nil
-			}
 			// Timers stand still while the machine is suspended, and the lease does not.
-			timer.Reset(min(rest, 250*time.Millisecond))
+			if left := time.Duration(until) - suspendClock(); left > 0 {
+				timer.Reset(min(left, 250*time.Millisecond))
+				continue
+			}
 		}
+		syscall.Kill(-group, syscall.SIGKILL)
+		return nil
 	}
 }

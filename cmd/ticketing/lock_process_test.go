@@ -29,6 +29,10 @@ func TestLockRunsACommandAndReleases(t *testing.T) {
 
 func TestLockExitCodes(t *testing.T) {
 	s := startTestServer(t)
+	noProgram := t.TempDir() + "/empty"
+	if err := os.WriteFile(noProgram, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		argv []string
@@ -38,6 +42,7 @@ func TestLockExitCodes(t *testing.T) {
 		{"own code", []string{"sh", "-c", "exit 64"}, 64},
 		{"killed", []string{"sh", "-c", "kill -KILL $$"}, 128 + 9},
 		{"terminated", []string{"sh", "-c", "kill -TERM $$"}, 128 + 15},
+		{"no program", []string{noProgram}, exitNotExecutable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +114,6 @@ func TestLockThatIsKilledTakesItsCommandAlong(t *testing.T) {
 	t.Parallel()
 	s := startTestServer(t)
 	r, child, grandchild := startTree(t, s, "k")
-	pause(500 * time.Millisecond) // the guard is told of the command right after that has begun; a kill in between is not tested
 	r.signal(syscall.SIGKILL)
 	eventually(t, "the command and its child are gone", func() bool { return gone(child) && gone(grandchild) })
 	s.run("acquire", "--wait", "0s", "k").expect(t, exitNotGranted) // nobody released it: the lease does

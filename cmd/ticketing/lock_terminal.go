@@ -31,14 +31,6 @@ func (t *terminal) foreground() bool {
 	return err == nil && group == t.own
 }
 
-// hand makes the new process's group the foreground, before it runs, if this process's own is.
-func (t *terminal) hand(attr *syscall.SysProcAttr) {
-	if t.foreground() {
-		attr.Foreground = true
-		attr.Ctty = int(t.file.Fd())
-	}
-}
-
 // settle follows the start of the command: from the background this process can change the foreground only while it
 // ignores SIGTTOU, which the command must not inherit.
 func (t *terminal) settle() {
