@@ -116,8 +116,11 @@ func acquireUnlessSignalled(p *process, f *lockFlags, key string, signals chan o
 	close(stop)
 	<-stopped
 	if err == nil && ctx.Err() != nil { // the signal and the grant crossed
-		ticket.Release(context.Background())
+		err = ticket.Release(context.Background())
 		broker.Close()
+		if err != nil {
+			return nil, nil, fmt.Errorf("interrupted, and the lock is held until its lease ends: %w", err)
+		}
 		return nil, nil, withExit(exitNotGranted, errors.New("interrupted: the lock was given back"))
 	}
 	return broker, ticket, err
@@ -268,9 +271,10 @@ func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
 				continue
 			}
 			r.overdue = true
-			writeError(r.stderr, "lock", fmt.Sprintf("the lease of %q ends soon: the command gets SIGTERM", r.ticket.Key()))
 			syscall.Kill(-r.group, syscall.SIGTERM)
 			syscall.Kill(-r.group, syscall.SIGCONT) // what is stopped would not notice
+			// Nobody may be reading stderr, which is not to hold up the release.
+			go writeError(r.stderr, "lock", fmt.Sprintf("the lease of %q ends soon: the command gets SIGTERM", r.ticket.Key()))
 		case <-deadline:
 			deadline = nil
 			r.overdue = true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -156,5 +157,22 @@ func TestLockHandsItsCommandWhatItWasGiven(t *testing.T) {
 	}
 	if !slices.Contains(with, "fd 9") {
 		t.Errorf("this shows no files: %q", with)
+	}
+}
+
+func TestChildThatIsKilledAfterAStopWasLookedAtIsKnownToBe(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	eventually(t, "it has ended", func() bool { return gone(cmd.Process.Pid) })
+	child := childWait{pid: cmd.Process.Pid}
+	if stop, ok := child.take(); stop != 0 || !ok {
+		t.Errorf("it was stopped by signal %d, %v", stop, ok)
+	}
+	if status, err := child.reap(); err != nil || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %#x, %v", status, err)
 	}
 }

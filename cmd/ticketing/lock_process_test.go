@@ -78,6 +78,31 @@ func TestLockEndsACommandThatOutlivesItsLease(t *testing.T) {
 		}
 		s.acquire("polite", "--wait", "0s")
 	})
+	t.Run("nobody reads its errors", func(t *testing.T) {
+		t.Parallel()
+		cmd := prepare(t, s.environ, "lock", "--lease", "4s", "unread", "--", "sh", "-c", "trap 'exit 0' TERM; echo; yes >&2 & wait")
+		unread, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		out.Read(make([]byte, 1)) // it holds the key
+		s.acquire("unread")
+		if took := time.Since(begin); took > 3900*time.Millisecond {
+			t.Errorf("the key was free after %v of a lease of 4 s", took)
+		}
+		unread.Close()
+		if cmd.Wait(); cmd.ProcessState.ExitCode() != exitLeaseOver {
+			t.Errorf("it ended with %v", cmd.ProcessState)
+		}
+	})
 	t.Run("it ignores SIGTERM", func(t *testing.T) {
 		t.Parallel()
 		r := s.start("lock", "--lease", "1s", "rude", "--", "sh", "-c", "trap '' TERM; sleep 100 & echo $!; while :; do sleep 0.01; done")

@@ -8,7 +8,11 @@ import (
 )
 
 // childWait tells when a child stops and when it ends.
-type childWait struct{ pid int }
+type childWait struct {
+	pid    int
+	reaped bool
+	status unix.WaitStatus // if reaped
+}
 
 // The codes of a SIGCHLD that tell of a stop, from <asm-generic/siginfo.h>.
 const (
@@ -27,22 +31,38 @@ func (c *childWait) next() (stop syscall.Signal) {
 		if err != nil || info.Code != childStopped && info.Code != childTrapped {
 			return 0
 		}
-		// Take what was only looked at; nothing, if it was continued meanwhile.
-		var status unix.WaitStatus
-		if n, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil); n == c.pid && err == nil && status.Stopped() {
-			return status.StopSignal()
+		if stop, ok := c.take(); ok {
+			return stop
 		}
 	}
 }
 
+// take takes the stop that was only looked at. It is none if the child was continued meanwhile; and if it was killed, this
+// reaps it all the same.
+func (c *childWait) take() (stop syscall.Signal, ok bool) {
+	var status unix.WaitStatus
+	n, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil)
+	switch {
+	case n != c.pid || err != nil:
+		return 0, false
+	case status.Stopped():
+		return status.StopSignal(), true
+	}
+	c.reaped, c.status = true, status
+	return 0, true
+}
+
 // reap returns how the child ended.
 func (c *childWait) reap() (syscall.WaitStatus, error) {
-	for {
-		var status unix.WaitStatus
-		_, err := unix.Wait4(c.pid, &status, 0, nil)
+	for !c.reaped {
+		_, err := unix.Wait4(c.pid, &c.status, 0, nil)
 		if err == unix.EINTR {
 			continue
 		}
-		return syscall.WaitStatus(status), os.NewSyscallError("wait4", err)
+		if err != nil {
+			return 0, os.NewSyscallError("wait4", err)
+		}
+		c.reaped = true
 	}
+	return syscall.WaitStatus(c.status), nil
 }
