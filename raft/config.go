@@ -55,6 +55,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// MostLogBytes is what the log takes at most, in bytes.
+func (c Config) MostLogBytes() int { return c.withDefaults().RetainBytes }
+
 func setDefault[T int | time.Duration](field *T, value T) {
 	if *field == 0 {
 		*field = value

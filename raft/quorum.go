@@ -1,7 +1,7 @@
 package raft
 
-// maxVoters bounds a half of a configuration.
-const maxVoters = 5
+// MaxVoters bounds a half of a configuration.
+const MaxVoters = 5
 
 // reached returns the largest value that a majority of voters has, where values holds one value for each of them. It
 // sorts its argument, which is small.
@@ -33,7 +33,7 @@ func (n *Node) quorum(c Configuration, value func(Member) uint64) uint64 {
 }
 
 func (n *Node) quorumIn(half []Member, value func(Member) uint64) uint64 {
-	var buf [2*maxVoters + 2]uint64
+	var buf [2*MaxVoters + 2]uint64
 	values := buf[:0]
 	for _, m := range half {
 		values = append(values, value(m))

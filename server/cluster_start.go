@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -163,11 +164,33 @@ func (f *startFacts) decide() (d startDecision, err error) {
 		return d, nodeErrorf("TICKETING_PEER_ADVERTISE=%q: the %s says that the other nodes reach this one at %q; take the variable away, or "+
 			"replace the seat under its new address (ticketing cluster replace --seat %d --peer-addr %s)", given, f.source(&d), d.peerAddr, d.seat, given)
 	}
+	if c.Cluster.PeerAdvertise == "" && elsewhere(c.Cluster.PeerListen, d.peerAddr) {
+		d.notes = append(d.notes, fmt.Sprintf("TICKETING_PEER_LISTEN=%q: the %s says that the other nodes reach this one at %q, where it does not listen: "+
+			"they will not find it; listen there, or replace the seat under its new address (ticketing cluster replace --seat %d --peer-addr HOST:PORT). "+
+			"If that address is forwarded to this one, TICKETING_PEER_ADVERTISE=%s says so and ends this warning",
+			c.Cluster.PeerListen, f.source(&d), d.peerAddr, d.seat, d.peerAddr))
+	}
 	if s := c.Cluster.Seat; s != 0 && s != int(d.seat) {
 		d.notes = append(d.notes, fmt.Sprintf("TICKETING_SEAT=%d counts at a bootstrap only: this node's seat is %d", s, d.seat))
 	}
 	d.lookAt = slices.DeleteFunc(d.lookAt, func(a string) bool { return a == d.peerAddr })
 	return d, nil
+}
+
+// elsewhere reports whether addr is surely another address than the one listened on: another port, or another IP address. What a
+// name stands for is not looked up, and port 0 is chosen later.
+func elsewhere(listen, addr string) bool {
+	host, port, err := splitAddress(listen)
+	other, otherPort, otherErr := splitAddress(addr)
+	if err != nil || otherErr != nil || port == 0 {
+		return false
+	}
+	if port != otherPort {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	otherIP, otherErr := netip.ParseAddr(other)
+	return err == nil && otherErr == nil && !ip.IsUnspecified() && ip.Unmap() != otherIP.Unmap()
 }
 
 // source is where the node's address is known from.

@@ -271,9 +271,13 @@ func TestStartAgainstTheEnvironment(t *testing.T) {
 	marked := keptState{marker: lifeIn(newDomain)}
 	joinOf7 := "join domain d1 seat 3 at n7:5325, looks at n1:5325"
 	for name, test := range map[string]startTest{
-		"bootstrap without a seat":        {env: []string{bootstrap}, refused: "TICKETING_SEAT: required with TICKETING_BOOTSTRAP: a number from 1 to 3"},
-		"a seat beyond the credential's":  {env: []string{"TICKETING_SEAT=4", bootstrap}, refused: `TICKETING_SEAT="4": the credential in TICKETING_BOOTSTRAP has the seats 1 to 3`},
-		"the fifth of five":               {env: []string{"TICKETING_SEAT=5", five}, want: "bootstrap domain d1 seat 5 at n5:1, looks at n1:5325 n2:5325 n3:5325 n4:1"},
+		"bootstrap without a seat":       {env: []string{bootstrap}, refused: "TICKETING_SEAT: required with TICKETING_BOOTSTRAP: a number from 1 to 3"},
+		"a seat beyond the credential's": {env: []string{"TICKETING_SEAT=4", bootstrap}, refused: `TICKETING_SEAT="4": the credential in TICKETING_BOOTSTRAP has the seats 1 to 3`},
+		"the fifth of five": {env: []string{"TICKETING_SEAT=5", five}, want: "bootstrap domain d1 seat 5 at n5:1, looks at n1:5325 n2:5325 n3:5325 n4:1",
+			noted: []string{`TICKETING_PEER_LISTEN="127.0.0.1:5325": the credential says that the other nodes reach this one at "n5:1", where it does not listen`}},
+		"a port that is forwarded": {env: []string{"TICKETING_SEAT=5", five, "TICKETING_PEER_ADVERTISE=n5:1"}, want: "bootstrap domain d1 seat 5 at n5:1, looks at n1:5325 n2:5325 n3:5325 n4:1"},
+		"another port in the environment": {env: []string{"-", "TICKETING_PEER_LISTEN=:5326", "TICKETING_CLUSTER_SECRET=" + clusterSecret}, kept: marked, want: rejoinOf3,
+			noted: []string{`TICKETING_PEER_LISTEN=":5326": the marker says that the other nodes reach this one at "n3:5325"`}},
 		"bootstrap at its address":        {env: []string{"TICKETING_SEAT=2", bootstrap, at2}, want: bootstrapOf2},
 		"bootstrap at another address":    {env: []string{"TICKETING_SEAT=2", bootstrap, at3}, refused: `TICKETING_PEER_ADVERTISE="n3:5325": the credential says that the other nodes reach this one at "n2:5325"`},
 		"join at its address":             {env: []string{join, "TICKETING_PEER_ADVERTISE=n7:5325", "TICKETING_PEERS=n1:5325"}, want: joinOf7},
@@ -300,6 +304,31 @@ func TestStartOfANodeWithoutItsEnvironment(t *testing.T) {
 	want := []string{"TICKETING_PEER_LISTEN: required", "TICKETING_CLUSTER_SECRET: required", "RAM file system", "holds the marker of a node"}
 	if len(problems) != len(want) || slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(strings.Join(problems, "\n"), w) }) {
 		t.Errorf("%q; want %q", problems, want)
+	}
+}
+
+// Where a node listens is compared with where the others reach it, as far as that is sure.
+func TestElsewhere(t *testing.T) {
+	for _, test := range []struct {
+		listen, addr string
+		want         bool
+	}{
+		{"10.0.0.1:5325", "10.0.0.1:5325", false},
+		{"10.0.0.1:5326", "10.0.0.1:5325", true},
+		{"10.0.0.1:5325", "10.0.0.2:5325", true},
+		{"127.0.0.1:5325", "10.0.0.2:5325", true},
+		{"0.0.0.0:5325", "10.0.0.2:5325", false},
+		{"[::]:5325", "10.0.0.2:5325", false},
+		{":5325", "10.0.0.2:5325", false},
+		{":5326", "n2:5325", true},
+		{"10.0.0.1:5325", "n2:5325", false},
+		{"n1:5325", "10.0.0.2:5325", false},
+		{"[::ffff:10.0.0.1]:5325", "10.0.0.1:5325", false},
+		{"127.0.0.1:0", "127.0.0.1:5325", false},
+	} {
+		if got := elsewhere(test.listen, test.addr); got != test.want {
+			t.Errorf("listening on %s, reached at %s: %v", test.listen, test.addr, got)
+		}
 	}
 }
 

@@ -86,18 +86,17 @@ func (c *Config) checkTLS(problems *ConfigError) {
 
 // checkCertificates reads what checkTLS knows by name only. The server reads it again when it starts.
 func (c *Config) checkCertificates(problems *ConfigError) {
-	checkPair(problems, "TICKETING_TLS_CERT=%q, TICKETING_TLS_KEY=%q, TICKETING_TLS_CLIENT_CA=%q: %v", c.TLSCert, c.TLSKey, c.TLSClientCA)
-	checkPair(problems, "TICKETING_PEER_TLS_CERT=%q, TICKETING_PEER_TLS_KEY=%q, TICKETING_PEER_TLS_CA=%q: %v",
-		c.Cluster.TLSCert, c.Cluster.TLSKey, c.Cluster.TLSCA)
+	checkPair(problems, "TICKETING_TLS_CERT=%q, TICKETING_TLS_KEY=%q, TICKETING_TLS_CLIENT_CA=%q: %v", c.clientFiles())
+	checkPair(problems, "TICKETING_PEER_TLS_CERT=%q, TICKETING_PEER_TLS_KEY=%q, TICKETING_PEER_TLS_CA=%q: %v", c.Cluster.peerFiles())
 }
 
 // checkPair reads one port's certificate. says has a place for each file and one for the problem.
-func checkPair(problems *ConfigError, says, cert, key, ca string) {
-	if cert == "" || key == "" {
+func checkPair(problems *ConfigError, says string, files tlsconf.ServerFiles) {
+	if files.Cert == "" || files.Key == "" {
 		return
 	}
-	if _, err := tlsconf.NewServer(tlsconf.ServerFiles{Cert: cert, Key: key, ClientCA: ca}); err != nil {
-		problems.add(says, cert, key, ca, err)
+	if _, err := tlsconf.NewServer(files); err != nil {
+		problems.add(says, files.Cert, files.Key, files.ClientCA, err)
 	}
 }
 

@@ -166,7 +166,7 @@ func TestDescribeOfANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	c.Describe(&out)
+	c.Describe(&out, time.Now())
 	shown := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
 		"TICKETING_SEAT 2 ", "TICKETING_PEER_ADVERTISE - (default)", "TICKETING_CLUSTER_SECRET (secret) ", "TICKETING_BOOTSTRAP (secret) ", "TICKETING_JOIN - (default)",

@@ -338,7 +338,7 @@ func FuzzConfigFromEnv(f *testing.F) {
 		read := secretFiles(map[string]string{"/f": file})
 		c, err := configFromEnv(strings.Split(environ, "\n"), read)
 		var described strings.Builder
-		c.Describe(&described)
+		c.Describe(&described, time.Now())
 		if err != nil {
 			if p := problemsOf(t, err); len(p) == 0 {
 				t.Fatal("an error without a problem")

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
+	"time"
 
-	"ticketing.internal/lock"
 	"ticketing.internal/wire"
 )
 
@@ -29,7 +27,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		NewLogger(&out, "info", format).Info("configured", "config", c, "token", c.AdminToken, "tokens", c.Tokens)
 	}
-	c.Describe(&out)
+	c.Describe(&out, time.Now())
 	shown := strings.ToLower(out.String())
 	for _, leak := range []string{"hunter", fmt.Sprintf("%x", "hunter"), "aHVudGVy", "104 117 110"} {
 		if strings.Contains(shown, strings.ToLower(leak)) {
@@ -45,7 +43,7 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	c.Describe(&out)
+	c.Describe(&out, time.Now())
 	lines := strings.Split(out.String(), "\n")
 	for _, want := range []string{
 		"TICKETING_LISTEN :5225",
@@ -67,81 +65,6 @@ func TestDescribe(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "SEAT") {
 		t.Errorf("a standalone server is described with a seat:\n%s", out.String())
-	}
-}
-
-// The memory that is described is that of the limits: each one counts, and the sum adds up.
-func TestDescribeMemory(t *testing.T) {
-	sum := func(change func(*Config)) (mebibytes float64) {
-		c := DefaultConfig()
-		change(&c)
-		var out bytes.Buffer
-		c.describeMemory(&out)
-		fields := strings.Fields(out.String())
-		fmt.Sscan(fields[len(fields)-2], &mebibytes)
-		return mebibytes
-	}
-	base := sum(func(*Config) {})
-	for name, change := range map[string]func(*Config){
-		"keys":        func(c *Config) { c.MaxKeys += 1 << 20 },
-		"waiters":     func(c *Config) { c.MaxWaiters += 1 << 20 },
-		"connections": func(c *Config) { c.MaxConnections += 1 << 20 },
-		"buffered":    func(c *Config) { c.MaxBuffered += 20 << 20 },
-		"TLS":         func(c *Config) { c.TLSCert = "/c" },
-	} {
-		if got := sum(change); got < base+20 {
-			t.Errorf("with more %s: %.1f MiB, after %.1f MiB", name, got, base)
-		}
-	}
-}
-
-type unheard struct{}
-
-func (unheard) Reply(lock.Session, *lock.Reply)                                  {}
-func (unheard) ForeignRelease(lock.Session, []byte, uint64, uint64, lock.Client) {}
-
-// What --check says of keys and waiters holds of the real ones.
-func TestMemoryConstants(t *testing.T) {
-	const n = 1 << 17
-	inUse := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapInuse)
-	}
-	g, err := openGate(nil, lock.Time{Wall: gateEpoch}, bootID{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	empty := inUse()
-	m := lock.NewManager(lock.Config{
-		Limits: lock.Limits{Keys: n, Waiters: n, WaitersPerKey: n, InFlight: n}, Seed: maphash.MakeSeed(), Log: g, Sink: unheard{},
-	})
-	s := m.OpenSession(lock.Client{})
-	request := wire.Request{Op: wire.OpAcquire, Lease: wire.MaxLeaseMillis, Key: make([]byte, wire.MaxKey)}
-	for i := range n {
-		copy(request.Key, fmt.Sprintf("%0*d", wire.MaxKey, i))
-		request.Owner++
-		m.Acquire(lock.Time{}, s, &request)
-	}
-	m.EndBatch(lock.Time{})
-	keys := inUse()
-	request.Wait = wire.MaxWaitMillis
-	for range n {
-		request.Owner++
-		m.Acquire(lock.Time{}, s, &request)
-	}
-	waiters := inUse()
-	if stats := m.Stats(); stats.Held != n || stats.Waiters != n {
-		t.Fatalf("%d held, %d waiters", stats.Held, stats.Waiters)
-	}
-	for _, item := range []struct {
-		what           string
-		measured, said int64
-	}{{"key", (keys - empty) / n, keyBytes}, {"waiter", (waiters - keys) / n, waiterBytes}} {
-		if item.measured > item.said || item.measured < item.said/2 {
-			t.Errorf("a %s takes %d B; --check says %d B", item.what, item.measured, item.said)
-		}
 	}
 }
 

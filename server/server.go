@@ -118,7 +118,7 @@ func (s *Server) loadCertificates() (err error) {
 	if s.cfg.TLSCert == "" {
 		return nil
 	}
-	s.reloader, err = tlsconf.NewServer(tlsconf.ServerFiles{Cert: s.cfg.TLSCert, Key: s.cfg.TLSKey, ClientCA: s.cfg.TLSClientCA})
+	s.reloader, err = tlsconf.NewServer(s.cfg.clientFiles())
 	if err != nil {
 		return &ConfigError{Problems: []string{err.Error()}}
 	}
@@ -126,6 +126,7 @@ func (s *Server) loadCertificates() (err error) {
 	s.reloader.OnError = func(err error) {
 		s.log.Error("the certificate was not replaced: the one before stays in use", "why", err)
 	}
+	watchDates(s.reloader, clientCertificate, s.log)
 	return nil
 }
 
@@ -185,6 +186,9 @@ func (s *Server) openAuthority() (base uint64, err error) {
 		var m *member
 		m, err = openMember(&s.cfg, plan, state, marker, s.engine, s.log)
 		m.describeServer = func() Status { return s.describe(observer{s}.ready()) }
+		if m.linkTLS != nil {
+			watchDates(m.linkTLS, peerCertificate, s.log)
+		}
 		s.engine.authority, s.engine.welcomer.domain = m, plan.domain
 		return 0, err // the token base is in the log
 	}

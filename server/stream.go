@@ -38,6 +38,9 @@ const (
 	streamBuffer  = 4 << 10 // bytes that one read takes at most
 	// streamChunk is how much one write hands over, and so what must leave within slowReaderLimit.
 	streamChunk = 64 << 10
+	// streamKept is the capacity in bytes of the one outbox that a connection keeps at most: what an event loop keeps for all of its
+	// connections, each stream would for itself.
+	streamKept = 4 << 10
 )
 
 func newStream(e *engine, tcp *net.TCPConn) *stream {
@@ -271,7 +274,9 @@ func (s *stream) sent(now lock.Time, o *outbox, err error) {
 	} else if s.quiet != nil {
 		s.quiet.Reset(legacyKeepAlive)
 	}
-	s.giveBack(o)
+	if len(s.spare) == 0 && cap(o.bytes) <= streamKept {
+		s.giveBack(o)
+	}
 }
 
 // linger tells the client that nothing follows, and throws away what it still sends for a moment (see loop.sentAll).

@@ -23,9 +23,11 @@ func NewClient(o ClientOptions) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.RootCAs, err = parseCA("TLS CA", o.CA, text); err != nil {
+		cas, err := parseCA("TLS CA", o.CA, text)
+		if err != nil {
 			return nil, err
 		}
+		c.RootCAs = poolOf(cas)
 	}
 	if (o.Cert == "") != (o.Key == "") {
 		return nil, errors.New("TLS: a client certificate and its key are needed together; give both or neither")

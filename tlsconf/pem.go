@@ -36,12 +36,28 @@ func parsePair(certFile, keyFile string, cert, key []byte) (tls.Certificate, err
 	return pair, nil
 }
 
-func parseCA(what, path string, text []byte) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
+// parseCA returns the certificates in text, one at least. What else is in it is passed over, as x509.CertPool does.
+func parseCA(what, path string, text []byte) (cas []*x509.Certificate, err error) {
+	for b, rest := pem.Decode(text); b != nil; b, rest = pem.Decode(rest) {
+		if b.Type != "CERTIFICATE" || len(b.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(b.Bytes); err == nil {
+			cas = append(cas, c)
+		}
+	}
+	if len(cas) == 0 {
 		return nil, fmt.Errorf("%s %s: no usable CERTIFICATE in it; it must be PEM", what, path)
 	}
-	return pool, nil
+	return cas, nil
+}
+
+func poolOf(cas []*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range cas {
+		pool.AddCert(c)
+	}
+	return pool
 }
 
 func isEncrypted(b *pem.Block) bool {

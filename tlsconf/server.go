@@ -28,6 +28,9 @@ type Reloader struct {
 	// OnError is told once of each trouble that a look at the files finds; the configuration before stays in force.
 	// It may be nil, and must not call the Reloader.
 	OnError func(error)
+	// OnDates is told what Dates says, if anything, by Reload and TellDates, and once by the handshake that finds something else to
+	// say. It may be nil, is not called without Now, and must not call the Reloader.
+	OnDates func(string)
 
 	files   ServerFiles
 	current atomic.Pointer[serverConfig]
@@ -36,13 +39,16 @@ type Reloader struct {
 	// Guarded by mu.
 	next     time.Time // the files are next looked at then
 	reported string    // the trouble that OnError was told of last
+	told     string    // what OnDates was told last
 }
 
 // serverConfig is what one reading of the files came to. It is immutable.
 type serverConfig struct {
 	cert, key, clientCA []byte // as read
 	tls                 *tls.Config
-	notAfter            time.Time
+	notAfter            time.Time // of the server's own certificate
+	chainValid          validity
+	clientCAValid       validity // zero without a client CA
 }
 
 // NewServer reads the files. An error names the file and what is wrong with it.
@@ -73,8 +79,10 @@ func (r *Reloader) NotAfter() time.Time { return r.current.Load().notAfter }
 // Reload reads the files now. After an error the configuration before stays in force.
 func (r *Reloader) Reload() error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.load()
+	err := r.load()
+	r.mu.Unlock()
+	r.TellDates()
+	return err
 }
 
 // look reads the files if it is time to. It does not wait for another handshake that does.
@@ -91,6 +99,7 @@ func (r *Reloader) look() {
 		r.next = now.Add(reloadInterval)
 	}
 	err := r.load()
+	r.tellDates()
 	if err == nil {
 		r.reported = ""
 		return
@@ -124,16 +133,18 @@ func (r *Reloader) load() error {
 	if err != nil {
 		return err
 	}
-	c.notAfter = pair.Leaf.NotAfter
+	c.notAfter, c.chainValid = pair.Leaf.NotAfter, chainValidity(&pair)
 	c.tls = &tls.Config{
 		MinVersion:             tls.VersionTLS12,
 		Certificates:           []tls.Certificate{pair},
 		SessionTicketsDisabled: true,
 	}
 	if r.files.ClientCA != "" {
-		if c.tls.ClientCAs, err = parseCA("TLS client CA", r.files.ClientCA, c.clientCA); err != nil {
+		cas, err := parseCA("TLS client CA", r.files.ClientCA, c.clientCA)
+		if err != nil {
 			return err
 		}
+		c.tls.ClientCAs, c.clientCAValid = poolOf(cas), lastingValidity(cas)
 		c.tls.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	r.current.Store(&c)

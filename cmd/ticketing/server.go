@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"ticketing.internal/server"
 )
@@ -44,7 +45,7 @@ TICKETING_DRAIN_TIMEOUT. A second one ends at once. SIGHUP: reads certificates a
 		}
 		config.Version = thisBuild().Version
 		if *check {
-			config.Describe(p.stdout)
+			config.Describe(p.stdout, time.Now())
 			return nil
 		}
 		return serve(p, config)
