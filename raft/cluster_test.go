@@ -142,6 +142,7 @@ func (c *testCluster) start(m Member, initial *InitialConfig) *process {
 			kept.Entry, kept.Control, kept.Outcome = nil, nil, nil
 			p.events = append(p.events, kept)
 		},
+		TraceEntries: true,
 	}
 	c.cfg(&cfg)
 	node, err := New(cfg)

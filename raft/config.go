@@ -34,8 +34,11 @@ type Config struct {
 	StateMachine StateMachine
 	// Rand draws election timeouts and nothing else.
 	Rand *rand.Rand
-	// Trace, if set, is told every step. It must not call the Node.
+	// Trace, if set, is told what happens. It must not call the Node.
 	Trace func(*Event)
+	// TraceEntries has it told of each entry and each count of a quorum too: EventAppended, EventApplied, EventCommitted and
+	// EventQuorumHeard. Under load these are most of the work.
+	TraceEntries bool
 	// Faults is for proving checkers: never set in production.
 	Faults *Faults
 }

@@ -96,7 +96,9 @@ func (n *Node) truncate(index uint64) {
 func (n *Node) commitTo(index uint64) {
 	if index > n.commit {
 		n.commit = index
-		n.trace(Event{Kind: EventCommitted, Index: index})
+		if n.tracesEntries() {
+			n.trace(Event{Kind: EventCommitted, Index: index})
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (n *Node) tickLeader() {
 		n.trace(Event{Kind: EventQuorumLost})
 		n.becomeFollower(n.term, Member{})
 		return
-	} else if n.cfg.Trace != nil && n.now == n.reign.heartbeatAt {
+	} else if n.tracesEntries() && n.now == n.reign.heartbeatAt {
 		n.trace(Event{Kind: EventQuorumHeard, Quorum: counted(conf, n.ackedAtOf, heard), Configuration: conf})
 	}
 	if n.now >= n.reign.heartbeatAt {
@@ -223,7 +223,7 @@ func (n *Node) maybeCommit() {
 		return
 	}
 	n.commit = index
-	if n.cfg.Trace != nil {
+	if n.tracesEntries() {
 		n.trace(Event{Kind: EventCommitted, Index: index, Quorum: counted(conf, n.matchOf, index), Configuration: conf})
 	}
 }

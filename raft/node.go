@@ -175,7 +175,7 @@ type ControlProposal struct {
 // appendEntry puts an entry of a leader or from one into the log. A configuration takes effect here.
 func (n *Node) appendEntry(term uint64, kind EntryKind, data []byte) uint64 {
 	index := n.log.append(term, kind, data)
-	if n.cfg.Trace != nil {
+	if n.tracesEntries() {
 		n.trace(Event{Kind: EventAppended, Index: index, LogTerm: term, Entry: &Entry{Index: index, Term: term, Kind: kind, Data: data}})
 	}
 	if conf, ok := configurationOf(kind, data); ok {
@@ -216,6 +216,9 @@ func (n *Node) mustBeOpen() {
 		panic("raft: input between Ready and Advance")
 	}
 }
+
+// tracesEntries reports whether somebody looks at events of the request path.
+func (n *Node) tracesEntries() bool { return n.cfg.TraceEntries && n.cfg.Trace != nil }
 
 func (n *Node) trace(e Event) {
 	if n.cfg.Trace != nil {

@@ -100,11 +100,11 @@ func (n *Node) handOut(rd *Ready) {
 		if c.Kind == EntryControl {
 			n.applyControl(c)
 		}
-		if n.cfg.Trace != nil {
+		if n.tracesEntries() {
 			n.trace(Event{Kind: EventApplied, Index: c.Index, LogTerm: c.Term, Entry: &c.Entry, Control: c.Control, Outcome: &c.Outcome})
-			if c.Lost > 0 {
-				n.trace(Event{Kind: EventProposalsLost, Count: uint64(c.Lost)})
-			}
+		}
+		if c.Lost > 0 {
+			n.trace(Event{Kind: EventProposalsLost, Count: uint64(c.Lost)})
 		}
 	}
 	if k := len(n.committed); n.faults.ApplyOutOfOrder && k > 1 && n.committed[k-1].Kind == n.committed[k-2].Kind {

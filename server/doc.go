@@ -15,6 +15,9 @@
 // A request that need not wait thus crosses no goroutine, takes one uncontended lock together with its whole batch, and
 // allocates nothing. A reply to a connection of another loop goes as mail, and its loop is woken when the batch ends.
 //
+// In a cluster the first loop also reads the plaintext connections of other nodes (loop_peer_linux.go), in the same turns: what a
+// follower has recorded becomes a reply to a client without passing from one goroutine to another.
+//
 // TLS connections, and all connections on other systems, are streams (stream.go): a goroutine reads and does the same steps
 // for its one connection.
 //
@@ -31,7 +34,7 @@
 //	event log            Run                events.stop               the log lines that clients cause
 //	admin                Run                admin.stop                HTTP requests, each its own
 //	peer acceptor        peerTransport.start peerTransport.close      the peer port
-//	peer reader          peer acceptor      its connection ends       an accepted connection's handshake and input
+//	peer reader          peer acceptor      its connection ends       an accepted connection's handshake, and its input unless a loop has it
 //	peer dialer          setTargets         its target is gone        one target: dials, then handshake and input
 //	peer writer          peerConn.start     its connection ends       nothing: it holds peerConn.writing meanwhile
 //

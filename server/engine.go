@@ -39,7 +39,8 @@ type engine struct {
 	counters counters
 
 	// Immutable.
-	timekeeper *shard // a loop that streams may wake for a nearer timer; nil where there is none
+	timekeeper *shard     // a loop that streams may wake for a nearer timer; nil where there is none
+	peerReader peerReader // carries the connections of other nodes; nil: goroutines do
 	welcomer   welcomer
 	events     *events
 	notifier   *notifier
@@ -227,9 +228,10 @@ func (e *engine) summon(s *shard) {
 }
 
 // send posts m from outside of a batch.
-func (e *engine) send(m mail) {
+func (e *engine) send(m mail) { e.sendTo(m.to.shard, m) }
+
+func (e *engine) sendTo(s *shard, m mail) {
 	e.mu.Lock()
-	s := m.to.shard
 	s.mail = append(s.mail, m)
 	wake := !s.waking
 	s.waking = true
@@ -255,6 +257,8 @@ func (e *engine) collect(now lock.Time, s *shard, take func(lock.Time, *mail)) {
 			m.to.moved(e)
 		case mailTakeBack:
 			e.manager.TakeBack(now, m.reply.Ref, m.reply.Token)
+		case mailCall:
+			m.call()
 		default:
 			take(now, &m)
 		}

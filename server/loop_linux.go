@@ -45,7 +45,9 @@ type loop struct {
 	admission *admission
 
 	// Owned by the loop.
-	conns     []*conn // by descriptor
+	conns     []*conn     // by descriptor
+	peers     []*loopPeer // connections of other nodes
+	heard     []*loopPeer // those of them that have sent something or ended in this turn
 	arena     []byte
 	batch     []input
 	ended     []*conn // connections whose peer has finished or failed
@@ -176,8 +178,9 @@ func (l *loop) read(events []unix.EpollEvent) (left []unix.EpollEvent) {
 			l.drain()
 			continue
 		}
-		c := l.conns[ev.Fd]
+		c := l.connection(ev.Fd)
 		if c == nil {
+			l.servePeer(ev)
 			continue
 		}
 		if ev.Events&unix.EPOLLOUT != 0 {
@@ -189,6 +192,14 @@ func (l *loop) read(events []unix.EpollEvent) (left []unix.EpollEvent) {
 		at += l.readFrom(c, at)
 	}
 	return nil
+}
+
+// connection returns the client's connection of a descriptor, nil if there is none.
+func (l *loop) connection(fd int32) *conn {
+	if int(fd) >= len(l.conns) {
+		return nil
+	}
+	return l.conns[fd]
 }
 
 // readFrom reads once from c into the arena and returns how much of the arena it used.
@@ -216,6 +227,9 @@ func (l *loop) decide(idle bool) (deadline int64, more bool) {
 	e.enter(&l.shard, now)
 	l.noticeStall(now.Mono, idle)
 	e.collect(now, &l.shard, l.take)
+	for _, p := range l.heard {
+		p.decide(now)
+	}
 	for i := range l.batch {
 		l.consume(now, &l.batch[i])
 	}
@@ -225,6 +239,7 @@ func (l *loop) decide(idle bool) (deadline int64, more bool) {
 	}
 	deadline, left := e.leave()
 	l.turnEnded(left)
+	l.finishPeers()
 	return deadline, more
 }
 

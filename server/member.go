@@ -128,6 +128,7 @@ func (m *member) begin(fail func(error)) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
+	m.link.reader = m.engine.peerReader
 	m.link.start()
 	go func() {
 		defer close(m.lived)

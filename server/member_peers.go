@@ -79,18 +79,22 @@ func (m *member) connected(in *peerIntroduction) {
 
 // received is peerDriver.
 func (m *member) received(from *peerIntroduction, frames []wire.PeerFrame) (err error) {
-	m.engine.batch(&m.own, func(now lock.Time) {
-		for i := range frames {
-			if err = m.take(now, from, &frames[i]); err != nil {
-				return
-			}
-		}
-	})
+	m.engine.batch(&m.own, func(now lock.Time) { err = m.take(now, from, frames) })
 	return err
 }
 
-// take handles one frame of another member.
-func (m *member) take(now lock.Time, from *peerIntroduction, f *wire.PeerFrame) error {
+// take is peerDriver.
+func (m *member) take(now lock.Time, from *peerIntroduction, frames []wire.PeerFrame) error {
+	for i := range frames {
+		if err := m.takeFrame(now, from, &frames[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeFrame handles one frame of another member.
+func (m *member) takeFrame(now lock.Time, from *peerIntroduction, f *wire.PeerFrame) error {
 	switch f.Type {
 	case wire.PeerTypeInitialConfig:
 		return m.takeInitialConfig(f.Body)

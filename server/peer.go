@@ -3,6 +3,7 @@ package server
 import (
 	"net/netip"
 
+	"ticketing.internal/lock"
 	"ticketing.internal/raft"
 	"ticketing.internal/wire"
 )
@@ -13,7 +14,7 @@ import (
 //
 // For one accepted connection of the role peer the order is: identity, identity, admit; if that lets it in, received any number
 // of times; then ended, unless a newer connection of the same pair has replaced it, whose admit comes first and whose first
-// received comes after the last of the old one. For one that was dialled: identity, identity, admit, connected.
+// received comes after the last of the old one. For one that was dialled: identity, identity, admit, connected, received.
 type peerDriver interface {
 	// identity returns what this node says of itself to other, which is zero while unknown. It is called before our Hello goes
 	// out, for all but term, and once more after the other side's Hello has arrived, for term.
@@ -27,6 +28,8 @@ type peerDriver interface {
 	// connections on which both sides have named both pairs. Bodies are valid during the call. An error closes the
 	// connection and is logged: return what does not decode, and nothing else.
 	received(from *peerIntroduction, frames []wire.PeerFrame) error
+	// take is received inside a batch of the engine, for a peerReader.
+	take(now lock.Time, from *peerIntroduction, frames []wire.PeerFrame) error
 	// ended says that an accepted connection that was let in is over and was not replaced: the hint of connection loss. It is
 	// not called for what close ends.
 	ended(from *peerIntroduction)
@@ -36,6 +39,28 @@ type peerDriver interface {
 	// control takes a request on a connection of the roles join and control; the kind is allowed in the role. answer may be
 	// called at most once, at any time, on any goroutine and under the engine's lock; it never blocks.
 	control(from *peerIntroduction, request *wire.ControlRequest, answer func(*wire.ControlReply))
+}
+
+// peerReader carries connections of other nodes in place of their goroutines: an event loop, which hands what they say to the
+// driver in the batches that it makes of what clients ask.
+type peerReader interface {
+	// takeOver takes the socket of c away from the runtime. Nothing arrives before run.
+	takeOver(c *peerConn) (peerCarrier, error)
+}
+
+// peerCarrier is a connection that a peerReader carries. Only run waits; the others may be called by any goroutine at any time.
+type peerCarrier interface {
+	// run hands what arrives to the driver until the connection ends, then closes it. It returns why it ended: last is the
+	// frame that did it, if it was one, and stays valid.
+	run() (last *wire.PeerFrame, err error)
+	// write sends what the kernel takes of b at once: n may be less than len(b).
+	write(b []byte) (n int, err error)
+	// awaitRoom has peerConn.resume called when the kernel takes more.
+	awaitRoom()
+	// closeWrite ends the sending direction.
+	closeWrite()
+	// hangUp makes run return.
+	hangUp()
 }
 
 // peerIdentity is what a node says of itself in a handshake.

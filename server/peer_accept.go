@@ -106,14 +106,16 @@ func (t *peerTransport) handshake(c *peerConn) error {
 
 // servePeer carries the frames of another node until the connection ends.
 func (t *peerTransport) servePeer(c *peerConn) error {
-	c.start()
+	if err := c.start(t.reader); err != nil {
+		return err
+	}
 	if why := t.letIn(c); why.reason != raft.RefuseNone {
 		t.events.peerRefused(c.intro(), &why)
 		c.refuse(why)
-		c.read(nil)
+		c.carry()
 		return nil
 	}
-	err := c.read(func(frames []wire.PeerFrame) error { return t.deliver(c, frames) })
+	err := c.carry()
 	c.close()
 	close(c.done)
 	t.turnover.Lock()
@@ -135,6 +137,7 @@ func (t *peerTransport) letIn(c *peerConn) peerRefusal {
 	t.mu.Lock()
 	old := t.accepted[c.intro().Sender]
 	t.accepted[c.intro().Sender] = c
+	t.noteAnswered()
 	t.mu.Unlock()
 	if old != nil {
 		old.close()
@@ -154,36 +157,26 @@ func (t *peerTransport) forget(c *peerConn) bool {
 		return false
 	}
 	delete(t.accepted, c.intro().Sender)
+	t.noteAnswered()
 	return !t.closed
 }
 
-// deliver hands frames to the driver, up to the first that has no place on the connection.
-func (t *peerTransport) deliver(c *peerConn, frames []wire.PeerFrame) error {
-	for i, f := range frames {
-		if f.Type == wire.PeerTypeInitialConfig || f.Type == wire.PeerTypeAccepted || f.Type.IsRaft() && c.intro().bound() {
-			continue
+// noteAnswered lists the connections that replies go over. Called with mu held.
+func (t *peerTransport) noteAnswered() {
+	var conns []*peerConn
+	for _, c := range t.accepted {
+		if c.intro().bound() {
+			conns = append(conns, c)
 		}
-		if err := t.hand(c, frames[:i]); err != nil {
-			return err
-		}
-		if f.Type == wire.PeerTypeRefuse {
-			return c.refusedBy(f.Body)
-		}
-		return fmt.Errorf("%w: type %d", errPeerUnexpected, f.Type)
 	}
-	return t.hand(c, frames)
-}
-
-func (t *peerTransport) hand(c *peerConn, frames []wire.PeerFrame) error {
-	if len(frames) == 0 {
-		return nil
-	}
-	return t.driver.received(c.intro(), frames)
+	t.answered.Store(&conns)
 }
 
 // serveRequests answers the requests of a command or of a joining process until the connection ends.
 func (t *peerTransport) serveRequests(c *peerConn) error {
-	c.start()
+	if err := c.start(nil); err != nil {
+		return err
+	}
 	if why := t.mayAsk(c.intro()); why.reason != raft.RefuseNone {
 		t.events.peerRefused(c.intro(), &why)
 		c.refuse(why)
@@ -228,11 +221,8 @@ func (t *peerTransport) mayAsk(in *peerIntroduction) (why peerRefusal) {
 }
 
 func (t *peerTransport) request(c *peerConn, f wire.PeerFrame) error {
-	if f.Type == wire.PeerTypeRefuse {
-		return c.refusedBy(f.Body)
-	}
 	if f.Type != wire.PeerTypeControl {
-		return fmt.Errorf("%w: type %d", errPeerUnexpected, f.Type)
+		return c.endedBy(&f)
 	}
 	r, err := wire.DecodeControlRequest(f.Body)
 	if err != nil {

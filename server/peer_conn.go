@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -28,7 +29,10 @@ type peerConn struct {
 	closing sync.Once
 	done    chan struct{} // closed when the driver has got the last frame
 
-	tls *tls.Conn // nil on plaintext; set by secure
+	tls     *tls.Conn   // nil on plaintext; set by secure
+	carrier peerCarrier // what has taken the connection over; nil: its own goroutines carry it
+
+	takenOver atomic.Pointer[func()] // ends what carrier does
 
 	// ending: the last word has been queued, and what arrives is thrown away.
 	ending atomic.Bool
@@ -45,7 +49,7 @@ type peerConn struct {
 	directErr error
 }
 
-// peerLinger is how long a last word may take to leave, and then the other side to close.
+// peerLinger is how long a last word may take to leave and the other side to close.
 const peerLinger = time.Second
 
 func newPeerConn(t *peerTransport, tcp *net.TCPConn) *peerConn {
@@ -85,20 +89,52 @@ func (c *peerConn) secure(ctx context.Context, session *tls.Conn) (err error) {
 	return err
 }
 
-// start lets the connection carry frames, after its handshake.
-func (c *peerConn) start() {
+// start lets the connection carry frames, after its handshake: by r, if it can, or by goroutines.
+func (c *peerConn) start(r peerReader) (err error) {
 	c.tcp.SetDeadline(time.Time{})
+	if r != nil && c.tls == nil {
+		return c.handTo(r)
+	}
 	if c.tls == nil && directWrites {
-		if raw, err := c.tcp.SyscallConn(); err == nil {
-			c.raw, c.directFn = raw, c.writeOnce
+		raw, err := c.tcp.SyscallConn()
+		if err != nil {
+			return err
 		}
+		c.raw, c.directFn = raw, c.writeOnce
 	}
 	c.t.running.Add(1)
 	go c.write()
+	return nil
+}
+
+// handTo has r carry the connection in place of its goroutines.
+func (c *peerConn) handTo(r peerReader) (err error) {
+	if c.carrier, err = r.takeOver(c); err != nil {
+		return err
+	}
+	c.takenOver.Store(new(c.carrier.hangUp))
+	select {
+	case <-c.quit: // close may have come before it knew
+		c.carrier.hangUp()
+	default:
+	}
+	return nil
 }
 
 // intro is what the handshake has proved.
 func (c *peerConn) intro() *peerIntroduction { return &c.shake.intro }
+
+// carry hands what arrives to the driver until the connection ends. Frames that come after the last word are thrown away.
+func (c *peerConn) carry() error {
+	if c.carrier == nil {
+		return c.read(c.deliver)
+	}
+	last, err := c.carrier.run()
+	if last != nil {
+		return c.endedBy(last)
+	}
+	return err
+}
 
 // read hands what arrives to take until the connection ends. Frames that come after the last word are thrown away.
 func (c *peerConn) read(take func([]wire.PeerFrame) error) error {
@@ -113,6 +149,51 @@ func (c *peerConn) read(take func([]wire.PeerFrame) error) error {
 			return err
 		}
 	}
+}
+
+// deliver hands frames to the driver, up to the first that has no place on the connection.
+func (c *peerConn) deliver(frames []wire.PeerFrame) error {
+	fit, last := c.sift(frames)
+	if len(fit) > 0 {
+		if err := c.t.driver.received(c.intro(), fit); err != nil {
+			return err
+		}
+	}
+	if last != nil {
+		return c.endedBy(last)
+	}
+	return nil
+}
+
+// sift returns the frames that are for the driver, and the one behind them that ends the connection, if there is one.
+func (c *peerConn) sift(frames []wire.PeerFrame) (fit []wire.PeerFrame, last *wire.PeerFrame) {
+	for i := range frames {
+		if !c.fits(frames[i].Type) {
+			return frames[:i], &frames[i]
+		}
+	}
+	return frames, nil
+}
+
+// fits reports whether a frame is for the driver: what this node has dialled carries the replies of the other side alone.
+func (c *peerConn) fits(t wire.PeerType) bool {
+	switch {
+	case t.IsRaftReply():
+		return c.intro().bound()
+	case c.intro().dialled != "":
+		return false
+	case t.IsRaft():
+		return c.intro().bound()
+	}
+	return t == wire.PeerTypeInitialConfig || t == wire.PeerTypeAccepted
+}
+
+// endedBy takes a frame after which there is no other: the other side refuses this one, or does not speak the protocol.
+func (c *peerConn) endedBy(f *wire.PeerFrame) error {
+	if f.Type == wire.PeerTypeRefuse {
+		return c.refusedBy(f.Body)
+	}
+	return fmt.Errorf("%w: type %d", errPeerUnexpected, f.Type)
 }
 
 // refusedBy takes a Refuse. The connection is over then.
@@ -140,23 +221,27 @@ func (c *peerConn) refuse(why peerRefusal) {
 		c.close()
 		return
 	}
-	c.tcp.SetWriteDeadline(deadlineIn(peerLinger))
+	time.AfterFunc(peerLinger, c.close)
 	c.wake()
 }
 
-// linger ends the sending direction and waits a moment for the other side to close: closing at once would reset the connection
-// if something unread has arrived, and the last word could be lost.
-func (c *peerConn) linger() {
-	if c.tls != nil {
+// lastWord ends the sending direction. The connection stays open for a moment, so that the other side can close it: closing at
+// once would reset it if something unread has arrived, and the last word could be lost.
+func (c *peerConn) lastWord() {
+	switch {
+	case c.carrier != nil:
+		c.carrier.closeWrite()
+		return
+	case c.tls != nil:
 		c.tls.CloseWrite()
 	}
 	c.tcp.CloseWrite()
-	c.tcp.SetReadDeadline(deadlineIn(peerLinger))
 }
 
 // drain throws away what arrives after the handshake has failed, until the other side closes or a moment has passed.
 func (c *peerConn) drain() {
-	c.linger()
+	c.lastWord()
+	c.tcp.SetReadDeadline(deadlineIn(peerLinger))
 	io.Copy(io.Discard, c.tcp)
 }
 
@@ -165,6 +250,9 @@ func (c *peerConn) close() {
 	c.closing.Do(func() {
 		close(c.quit)
 		c.tcp.Close()
+		if hangUp := c.takenOver.Load(); hangUp != nil {
+			(*hangUp)()
+		}
 	})
 }
 
@@ -183,29 +271,58 @@ func (c *peerConn) push() {
 	}
 }
 
+// wake has written what waits, as soon as the kernel takes it.
 func (c *peerConn) wake() {
+	if c.carrier != nil {
+		c.carrier.awaitRoom()
+		return
+	}
 	select {
 	case c.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// writeDirect reports whether all is written. Called with writing held.
+// resume goes on where push had to stop, for a peerReader.
+func (c *peerConn) resume() {
+	c.writing.Lock()
+	all := c.writeDirect()
+	c.writing.Unlock()
+	switch {
+	case !all:
+		c.wake()
+	case c.ending.Load():
+		c.lastWord()
+	}
+}
+
+// writeDirect reports whether all is written, or nothing can be any more. Called with writing held.
 func (c *peerConn) writeDirect() (all bool) {
-	for c.raw != nil && c.fill() {
-		err := c.raw.Write(c.directFn)
-		if err == nil {
-			err = c.directErr
-		}
+	if c.carrier == nil && c.raw == nil {
+		return false
+	}
+	for c.fill() {
+		n, err := c.writeSome()
 		if err != nil {
 			c.close()
-			return false
+			return true
 		}
-		if c.sent += c.directN; c.sent < len(c.out) {
+		if c.sent += n; c.sent < len(c.out) {
 			return false
 		}
 	}
-	return c.raw != nil
+	return true
+}
+
+// writeSome writes what the kernel takes without waiting.
+func (c *peerConn) writeSome() (n int, err error) {
+	if c.carrier != nil {
+		return c.carrier.write(c.out[c.sent:])
+	}
+	if err := c.raw.Write(c.directFn); err != nil {
+		return 0, err
+	}
+	return c.directN, c.directErr
 }
 
 func (c *peerConn) writeOnce(fd uintptr) bool {
@@ -232,7 +349,7 @@ func (c *peerConn) write() {
 		}
 		c.writeAll()
 		if c.ending.Load() && !c.queue.waiting() {
-			c.linger()
+			c.lastWord()
 			return
 		}
 	}

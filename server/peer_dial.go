@@ -133,21 +133,19 @@ func (d *peerDialer) connect() bool {
 // use carries frames over c until it ends. It reports whether the other side let this one in, as far as it has said.
 func (d *peerDialer) use(c *peerConn) bool {
 	t := d.t
-	c.start()
+	if err := c.start(t.reader); err != nil {
+		t.events.peerEnded(c, err)
+		return false
+	}
 	if why := t.driver.admit(c.intro()); why.reason != raft.RefuseNone {
 		t.events.peerRefused(c.intro(), &why)
 		c.refuse(why)
-		c.read(nil)
+		c.carry()
 		return false
 	}
 	d.current.Store(c)
 	t.driver.connected(c.intro())
-	err := c.read(func(frames []wire.PeerFrame) error {
-		if f := frames[0]; f.Type != wire.PeerTypeRefuse {
-			return fmt.Errorf("%w: type %d", errPeerUnexpected, f.Type)
-		}
-		return c.refusedBy(frames[0].Body)
-	})
+	err := c.carry()
 	d.current.Store(nil)
 	if d.ctx.Err() == nil {
 		t.events.peerEnded(c, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ticketing.internal/auth"
+	"ticketing.internal/lock"
 	"ticketing.internal/raft"
 	"ticketing.internal/tlsconf"
 	"ticketing.internal/wire"
@@ -112,6 +113,10 @@ func (d *fakeDriver) received(in *peerIntroduction, frames []wire.PeerFrame) err
 	return d.failure
 }
 
+func (d *fakeDriver) take(_ lock.Time, in *peerIntroduction, frames []wire.PeerFrame) error {
+	return d.received(in, frames)
+}
+
 func (d *fakeDriver) control(in *peerIntroduction, r *wire.ControlRequest, answer func(*wire.ControlReply)) {
 	d.happened <- happening{what: "control", in: *in, body: r.Kind.String()}
 	if reply := d.answer(r); reply != nil {
@@ -190,6 +195,14 @@ type peerNodeOptions struct {
 	secrets *auth.ClusterSecrets
 	tls     *tlsconf.Reloader
 	limits  peerLimits
+	// goroutines has goroutines carry its connections, also where a loop could.
+	goroutines bool
+}
+
+// eachWay runs a test with loops that carry the connections, and with goroutines.
+func eachWay(t *testing.T, test func(t *testing.T, o peerNodeOptions)) {
+	t.Run("loop", func(t *testing.T) { test(t, peerNodeOptions{}) })
+	t.Run("goroutines", func(t *testing.T) { test(t, peerNodeOptions{goroutines: true}) })
 }
 
 // newPeerNode opens a transport on loopback.
@@ -211,6 +224,9 @@ func newPeerNode(t testing.TB, d *fakeDriver, o peerNodeOptions) *peerNode {
 		t.Fatal(err)
 	}
 	go ev.run()
+	if !o.goroutines {
+		n.reader = startServer(t, nil).engine.peerReader
+	}
 	n.start()
 	t.Cleanup(func() {
 		n.close()

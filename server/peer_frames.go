@@ -37,26 +37,27 @@ func (r *frameReader) one(maxBody int) (f wire.PeerFrame, err error) {
 
 // batch returns all whole frames that there are, waiting for one at least. Frames in front of an error come with it.
 func (r *frameReader) batch(maxBody int) ([]wire.PeerFrame, error) {
-	r.frames = r.frames[:0]
 	for {
-		for {
-			var f wire.PeerFrame
-			n, err := wire.DecodePeerFrame(r.buf[r.start:r.end], maxBody, &f)
-			if err != nil {
-				return r.frames, err
-			}
-			if n == 0 {
-				break
-			}
-			r.start += n
-			r.frames = append(r.frames, f)
-		}
-		if len(r.frames) > 0 {
-			return r.frames, nil
+		if frames, err := r.whole(maxBody); len(frames) > 0 || err != nil {
+			return frames, err
 		}
 		if err := r.read(maxBody); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// whole returns the whole frames that are there already. Frames in front of an error come with it.
+func (r *frameReader) whole(maxBody int) ([]wire.PeerFrame, error) {
+	r.frames = r.frames[:0]
+	for {
+		var f wire.PeerFrame
+		n, err := wire.DecodePeerFrame(r.buf[r.start:r.end], maxBody, &f)
+		if n == 0 || err != nil {
+			return r.frames, err
+		}
+		r.start += n
+		r.frames = append(r.frames, f)
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 )
 
 // peerTransport carries frames between nodes. What this node has to say to another goes over a connection that this node has
-// dialled, and what the other has to say over one that the other has; replies to requests alone go back on the same.
+// dialled, and what the other has to say over one that the other has. Replies go back on the same: so a node is answered whom
+// the other cannot reach or does not know yet, and the kernel acknowledges a message with its reply.
 //
 // send, broadcast, flush, setTargets, setSecrets and drop do not block.
 type peerTransport struct {
@@ -30,12 +31,14 @@ type peerTransport struct {
 	clock    *clock
 	limits   peerLimits
 	listener *net.TCPListener
+	reader   peerReader      // nil: goroutines read. Set before start
 	ctx      context.Context // over when close begins
 	cancel   context.CancelFunc
 
-	secrets atomic.Pointer[auth.ClusterSecrets]
-	dialers atomic.Pointer[[]*peerDialer] // replaced as a whole under mu
-	running sync.WaitGroup                // all goroutines
+	secrets  atomic.Pointer[auth.ClusterSecrets]
+	dialers  atomic.Pointer[[]*peerDialer] // replaced as a whole under mu
+	answered atomic.Pointer[[]*peerConn]   // accepted connections that carry Raft; replaced as a whole under mu
+	running  sync.WaitGroup                // all goroutines
 
 	// turnover is held while an accepted connection is let in or has ended, so that the driver hears of these in order. It comes
 	// before the engine's lock and is never taken under it.
@@ -114,6 +117,7 @@ func openPeerTransport(listen string, o peerOptions) (*peerTransport, error) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.secrets.Store(o.secrets)
 	t.dialers.Store(new([]*peerDialer))
+	t.answered.Store(new([]*peerConn))
 	return t, nil
 }
 
@@ -170,9 +174,26 @@ func (t *peerTransport) setTargets(self raft.Member, targets []peerTarget) {
 
 // send queues m for m.To. It is dropped if there is no connection bound to both pairs, or too much waits for it already.
 func (t *peerTransport) send(m *raft.Message) {
-	if c := t.dialled(m.To); c != nil && c.intro().bound() {
-		c.queue.add(wire.PeerType(m.Kind), 0, func(dst []byte) []byte { return raft.AppendMessage(dst, m) })
+	kind := wire.PeerType(m.Kind)
+	c := t.dialled(m.To)
+	if kind.IsRaftReply() {
+		if back := t.acceptedFrom(m.To); back != nil {
+			c = back
+		}
 	}
+	if c != nil && c.intro().bound() {
+		c.queue.add(kind, 0, func(dst []byte) []byte { return raft.AppendMessage(dst, m) })
+	}
+}
+
+// acceptedFrom returns the connection on which m is answered, or nil.
+func (t *peerTransport) acceptedFrom(m raft.Member) *peerConn {
+	for _, c := range *t.answered.Load() {
+		if c.intro().Sender == m && !c.ending.Load() {
+			return c
+		}
+	}
+	return nil
 }
 
 // broadcast queues a frame of the bootstrap, InitialConfig or Accepted, on every connection that this node has dialled, also
@@ -192,6 +213,9 @@ func (t *peerTransport) flush() {
 		if c := d.usable(); c != nil {
 			c.push()
 		}
+	}
+	for _, c := range *t.answered.Load() {
+		c.push()
 	}
 }
 

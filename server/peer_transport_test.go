@@ -17,18 +17,20 @@ import (
 )
 
 // connectedPeers are two nodes of which a has dialled b.
-func connectedPeers(t testing.TB, limits peerLimits) (a, b *peerNode) {
+func connectedPeers(t testing.TB, o peerNodeOptions) (a, b *peerNode) {
 	t.Helper()
-	a = newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{limits: limits})
-	b = newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{limits: limits})
+	a = newPeerNode(t, newFakeDriver(peerMember(1)), o)
+	b = newPeerNode(t, newFakeDriver(peerMember(2)), o)
 	a.dialsTo(b.target())
 	a.driver.await(t, "connected")
 	b.driver.await(t, "admit")
 	return a, b
 }
 
-func TestPeersCarryFrames(t *testing.T) {
-	a, b := connectedPeers(t, peerLimits{})
+func TestPeersCarryFrames(t *testing.T) { eachWay(t, testPeersCarryFrames) }
+
+func testPeersCarryFrames(t *testing.T, o peerNodeOptions) {
+	a, b := connectedPeers(t, o)
 	want := appendMessage(peerMember(2), 250_000)
 	a.send(want)
 	a.send(&raft.Message{Kind: raft.MsgTimeoutNow, To: peerMember(2), Term: 3, Target: peerMember(2)})
@@ -50,9 +52,51 @@ func TestPeersCarryFrames(t *testing.T) {
 	}
 }
 
-func TestRaftNeedsBothPairs(t *testing.T) {
-	a := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
-	b := newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{})
+// A node is answered where it has asked, also one that this node does not dial; and only answers go that way.
+func TestRepliesGoBackWhereTheRequestCameFrom(t *testing.T) {
+	eachWay(t, testRepliesGoBackWhereTheRequestCameFrom)
+}
+
+func testRepliesGoBackWhereTheRequestCameFrom(t *testing.T, o peerNodeOptions) {
+	a, b := connectedPeers(t, o)
+	reply := &raft.Message{Kind: raft.MsgAppendEntriesReply, To: peerMember(1), Term: 3, Index: 8}
+	b.send(reply)
+	b.send(appendMessage(peerMember(1), 10)) // there is no way
+	b.flush()
+	if h := a.driver.await(t, "received"); len(h.types) != 1 || h.types[0] != wire.PeerTypeAppendEntriesReply || h.in.Sender != peerMember(2) {
+		t.Errorf("received %v from %v", h.types, h.in.Sender)
+	}
+	// Without the connection that asked, a reply goes over the node's own.
+	b.dialsTo(a.target())
+	b.driver.await(t, "connected")
+	a.driver.await(t, "admit")
+	a.dialsTo()
+	b.driver.await(t, "ended")
+	b.send(reply)
+	b.flush()
+	if h := a.driver.await(t, "received"); h.types[0] != wire.PeerTypeAppendEntriesReply || h.in.dialled != "" {
+		t.Errorf("received %v, over %+v", h.types, h.in)
+	}
+	// What is no reply has no place on a connection that was dialled.
+	l, addr := listenRaw(t)
+	a.dialsTo(peerTarget{member: peerMember(3), addr: addr})
+	p := acceptRaw(t, l, peerMember(3))
+	if err := p.shake.accept(); err != nil {
+		t.Fatal(err)
+	}
+	p.say(wire.PeerTypeAppendEntries, string(raft.AppendMessage(nil, appendMessage(peerMember(1), 10))))
+	p.expectEnd()
+	a.log.await(t, "sent what does not check")
+	if a.driver.has("received") {
+		t.Error("it was handled")
+	}
+}
+
+func TestRaftNeedsBothPairs(t *testing.T) { eachWay(t, testRaftNeedsBothPairs) }
+
+func testRaftNeedsBothPairs(t *testing.T, o peerNodeOptions) {
+	a := newPeerNode(t, newFakeDriver(peerMember(1)), o)
+	b := newPeerNode(t, newFakeDriver(peerMember(2)), o)
 	a.dialsTo(peerTarget{addr: b.addr().String()})
 	a.driver.await(t, "connected")
 	a.send(appendMessage(peerMember(2), 10))
@@ -80,7 +124,11 @@ func TestRaftNeedsBothPairs(t *testing.T) {
 }
 
 func TestNewerConnectionReplacesTheOlder(t *testing.T) {
-	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	eachWay(t, testNewerConnectionReplacesTheOlder)
+}
+
+func testNewerConnectionReplacesTheOlder(t *testing.T, o peerNodeOptions) {
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), o)
 	first := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
 	n.driver.await(t, "admit")
 	second := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
@@ -105,8 +153,12 @@ func TestNewerConnectionReplacesTheOlder(t *testing.T) {
 }
 
 func TestRefusedConnectionReplacesNothing(t *testing.T) {
+	eachWay(t, testRefusedConnectionReplacesNothing)
+}
+
+func testRefusedConnectionReplacesNothing(t *testing.T, o peerNodeOptions) {
 	d := newFakeDriver(peerMember(1))
-	n := newPeerNode(t, d, peerNodeOptions{})
+	n := newPeerNode(t, d, o)
 	first := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
 	d.await(t, "admit")
 	d.mu.Lock()
@@ -122,8 +174,10 @@ func TestRefusedConnectionReplacesNothing(t *testing.T) {
 	}
 }
 
-func TestDroppedPeerIsToldWhy(t *testing.T) {
-	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+func TestDroppedPeerIsToldWhy(t *testing.T) { eachWay(t, testDroppedPeerIsToldWhy) }
+
+func testDroppedPeerIsToldWhy(t *testing.T, o peerNodeOptions) {
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), o)
 	l, addr := listenRaw(t)
 	n.dialsTo(peerTarget{member: peerMember(2), addr: addr})
 	theirs := acceptRaw(t, l, peerMember(2))
@@ -161,9 +215,12 @@ func TestDroppedPeerIsToldWhy(t *testing.T) {
 	}
 }
 
-func TestSlowPeer(t *testing.T) {
+func TestSlowPeer(t *testing.T) { eachWay(t, testSlowPeer) }
+
+func testSlowPeer(t *testing.T, o peerNodeOptions) {
 	const bulkFrame, limit = 64 << 10, 2 << 20
-	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{limits: peerLimits{urgentBytes: limit, bulkBytes: limit}})
+	o.limits = peerLimits{urgentBytes: limit, bulkBytes: limit}
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), o)
 	l, addr := listenRaw(t)
 	n.dialsTo(peerTarget{member: peerMember(2), addr: addr})
 	p := acceptRaw(t, l, peerMember(2))
@@ -255,7 +312,9 @@ func TestPeerQueueOrder(t *testing.T) {
 	}
 }
 
-func TestGarbageClosesTheConnection(t *testing.T) {
+func TestGarbageClosesTheConnection(t *testing.T) { eachWay(t, testGarbageClosesTheConnection) }
+
+func testGarbageClosesTheConnection(t *testing.T, o peerNodeOptions) {
 	good := frameBytes(wire.PeerTypeAccepted, "good")
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-1] ^= 1
@@ -275,7 +334,7 @@ func TestGarbageClosesTheConnection(t *testing.T) {
 			if garbage == nil {
 				d.failure = fmt.Errorf("%w of AppendEntries", raft.ErrMalformed)
 			}
-			n := newPeerNode(t, d, peerNodeOptions{})
+			n := newPeerNode(t, d, o)
 			p := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
 			p.Write(append(bytes.Clone(good), garbage...))
 			p.expectEnd()
@@ -288,8 +347,10 @@ func TestGarbageClosesTheConnection(t *testing.T) {
 	}
 }
 
-func TestEveryFrameCut(t *testing.T) {
-	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+func TestEveryFrameCut(t *testing.T) { eachWay(t, testEveryFrameCut) }
+
+func testEveryFrameCut(t *testing.T, o peerNodeOptions) {
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), o)
 	whole := frameBytes(wire.PeerTypeAppendEntries, "a body of some bytes")
 	for size := range len(whole) {
 		p := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
@@ -344,7 +405,7 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 }
 
 func TestTargetsChange(t *testing.T) {
-	a, b := connectedPeers(t, peerLimits{})
+	a, b := connectedPeers(t, peerNodeOptions{})
 	c := newPeerNode(t, newFakeDriver(peerMember(3)), peerNodeOptions{})
 	before := a.dialled(peerMember(2))
 	a.dialsTo(b.target(), c.target())
@@ -366,17 +427,21 @@ func TestTargetsChange(t *testing.T) {
 	}
 }
 
-func TestConnectionComesBack(t *testing.T) {
-	a, b := connectedPeers(t, peerLimits{})
+func TestConnectionComesBack(t *testing.T) { eachWay(t, testConnectionComesBack) }
+
+func testConnectionComesBack(t *testing.T, o peerNodeOptions) {
+	a, b := connectedPeers(t, o)
 	for range 5 {
-		a.dialled(peerMember(2)).tcp.Close()
+		a.dialled(peerMember(2)).close()
 		b.driver.await(t, "admit")
 		a.driver.await(t, "connected")
 	}
 }
 
 // TestPeersLeaveNothingBehind: goroutines and descriptors are what they were before.
-func TestPeersLeaveNothingBehind(t *testing.T) {
+func TestPeersLeaveNothingBehind(t *testing.T) { eachWay(t, testPeersLeaveNothingBehind) }
+
+func testPeersLeaveNothingBehind(t *testing.T, o peerNodeOptions) {
 	count := func() (goroutines, fds int) {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -386,7 +451,7 @@ func TestPeersLeaveNothingBehind(t *testing.T) {
 	}
 	turn := func() {
 		t.Run("turn", func(t *testing.T) {
-			a, b := connectedPeers(t, peerLimits{})
+			a, b := connectedPeers(t, o)
 			b.dialsTo(a.target(), peerTarget{addr: "127.0.0.1:1"})
 			b.driver.await(t, "connected")
 			dialRaw(t, a)

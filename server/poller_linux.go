@@ -53,6 +53,9 @@ func (p *poller) set(fd int, interest uint32) {
 	unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: interest, Fd: int32(fd)})
 }
 
+// forget stops watching fd.
+func (p *poller) forget(fd int) { unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+
 // briefMillis is how long a wait may last that the runtime is not told of: it bounds what a stop of the world waits for.
 const briefMillis = 1
 

@@ -23,6 +23,7 @@ type mail struct {
 	to    *conn
 	kind  mailKind
 	reply lock.Reply // mailReply; its Key is not kept
+	call  func()     // mailCall
 }
 
 type mailKind uint8
@@ -35,6 +36,7 @@ const (
 	mailClose             // the server stops: flush and close
 	mailMoved             // tell it who leads
 	mailTakeBack          // a grant that is of no use to it: take it back
+	mailCall              // for the shard itself: call a function
 )
 
 // borrow lends an outbox.

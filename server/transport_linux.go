@@ -29,7 +29,7 @@ func newTransport(e *engine, ss *streams, loops int) (*transport, error) {
 	if runtime.GOMAXPROCS(0) <= loops {
 		runtime.GOMAXPROCS(loops + 1)
 	}
-	e.timekeeper = &t.loops[0].shard
+	e.timekeeper, e.peerReader = &t.loops[0].shard, t.loops[0]
 	return t, nil
 }
 

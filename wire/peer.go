@@ -36,6 +36,11 @@ const (
 	PeerTypeControlReply         PeerType = 31
 )
 
+// IsRaftReply reports whether t is a message of Raft that answers another.
+func (t PeerType) IsRaftReply() bool {
+	return t == PeerTypePreVoteReply || t == PeerTypeRequestVoteReply || t == PeerTypeAppendEntriesReply || t == PeerTypeInstallSnapshotReply
+}
+
 // IsRaft reports whether t is a message of Raft, which needs a connection bound to two known pairs.
 func (t PeerType) IsRaft() bool { return PeerTypePreVote <= t && t <= PeerTypeTimeoutNow }
 

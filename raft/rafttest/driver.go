@@ -49,7 +49,7 @@ func (p *process) startRaft(start raft.Start) {
 		Tick: o.tick, Heartbeat: o.heartbeat, ElectionTimeout: o.election,
 		LogBytes: o.logBytes, RetainBytes: 8 * o.logBytes, MaxMessageBytes: o.messageBytes, WindowMessages: o.windowMessages,
 		StateMachine: stateMachine{p}, Rand: stream(p.s.seed, fmt.Sprint("node ", p.id)),
-		Trace: func(e *raft.Event) { p.s.check.traced(p, e) }, Faults: &p.s.faults.Faults,
+		Trace: func(e *raft.Event) { p.s.check.traced(p, e) }, TraceEntries: true, Faults: &p.s.faults.Faults,
 	})
 	if err != nil {
 		p.s.fail("start", "%v: %v", p, err)

@@ -63,7 +63,7 @@ func (s *script) start(number int, initial *raft.InitialConfig) {
 	node, err := raft.New(raft.Config{
 		Domain: scriptDomain, Self: scriptMember(number), Initial: initial, Tick: 100 * time.Millisecond,
 		Heartbeat: 100 * time.Millisecond, ElectionTimeout: 500 * time.Millisecond, LogBytes: 64 << 10, MaxMessageBytes: 33 << 10,
-		StateMachine: stateMachine{n.process}, Rand: stream(uint64(number), "script"), Trace: s.trace,
+		StateMachine: stateMachine{n.process}, Rand: stream(uint64(number), "script"), Trace: s.trace, TraceEntries: true,
 	})
 	if err != nil {
 		s.t.Fatal(err)
