@@ -28,7 +28,7 @@ type Config struct {
 	MaxMessageBytes   int // entries in one message; 256 KiB, at most 960 KiB
 	WindowMessages    int // AppendEntries on their way to one member; 64
 	WindowBytes       int // the same in bytes; 4 MiB
-	MaxApplyBytes     int // entries handed out in one Ready; 1 MiB
+	MaxApplyBytes     int // entries handed out in one Ready; 128 KiB
 	MaxUnappliedBytes int // proposals not applied yet, in bytes; LogBytes
 
 	StateMachine StateMachine
@@ -53,7 +53,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxMessageBytes, 256<<10)
 	setDefault(&c.WindowMessages, 64)
 	setDefault(&c.WindowBytes, 4<<20)
-	setDefault(&c.MaxApplyBytes, 1<<20)
+	setDefault(&c.MaxApplyBytes, 128<<10)
 	setDefault(&c.MaxUnappliedBytes, c.LogBytes)
 	return c
 }
