@@ -293,6 +293,8 @@ func (c *peerConn) resume() {
 		c.wake()
 	case c.ending.Load():
 		c.lastWord()
+	default:
+		c.push() // somebody may have found it writing meanwhile
 	}
 }
 

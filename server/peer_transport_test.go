@@ -271,6 +271,35 @@ func testSlowPeer(t *testing.T, o peerNodeOptions) {
 	}
 }
 
+// What is queued while somebody else writes is written without a further flush.
+func TestAllThatIsQueuedIsWritten(t *testing.T) { eachWay(t, testAllThatIsQueuedIsWritten) }
+
+func testAllThatIsQueuedIsWritten(t *testing.T, o peerNodeOptions) {
+	const senders, frames, size = 4, 2000, 4000
+	o.limits = peerLimits{urgentBytes: senders * frames * (size + 200)}
+	n := newPeerNode(t, newFakeDriver(peerMember(1)), o)
+	l, addr := listenRaw(t)
+	n.dialsTo(peerTarget{member: peerMember(2), addr: addr})
+	p := acceptRaw(t, l, peerMember(2))
+	if err := p.shake.accept(); err != nil {
+		t.Fatal(err)
+	}
+	n.driver.await(t, "connected")
+	for range senders {
+		go func() {
+			for range frames {
+				n.send(appendMessage(peerMember(2), size))
+				n.flush()
+			}
+		}()
+	}
+	for i := range senders * frames {
+		if _, err := p.in.one(wire.MaxPeerBody); err != nil {
+			t.Fatalf("after %d of %d frames: %v", i, senders*frames, err)
+		}
+	}
+}
+
 func TestPeerQueueOrder(t *testing.T) {
 	q := peerQueue{urgentLimit: 1000, bulkLimit: 1000}
 	body := func(text string) func([]byte) []byte { return func(dst []byte) []byte { return append(dst, text...) } }
