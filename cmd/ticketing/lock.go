@@ -22,9 +22,9 @@ func lockCommand() *command {
 		args:    "[--wait 10s] [--lease 60s] KEY -- CMD ARGS...",
 		summary: "run CMD while holding KEY",
 		details: `CMD runs without a shell, in a process group of its own, in the foreground if ticketing lock was. Signals are passed
-on to the group. The lease is not renewed: at its deadline less 10 % of the lease (1 s at least, half the lease at most)
-the group gets SIGTERM, at the deadline SIGKILL. It also gets SIGKILL when ticketing lock itself is killed, and what
-CMD leaves behind in its group when it ends gets it before KEY is released.
+on to the group. The lease is not renewed: at its deadline less 10 % of the lease (1 s at least), but not before half
+the lease is over, the group gets SIGTERM, at the deadline SIGKILL. It also gets SIGKILL when ticketing lock itself is
+killed, and what CMD leaves behind in its group when it ends gets it before KEY is released.
 
 What leaves the process group (setsid, a daemon, a container engine's child, a command under sudo) is beyond reach.
 Only fencing stops that: hand TICKETING_LOCK_TOKEN to the resource, which refuses a smaller token than it has seen.
@@ -78,7 +78,7 @@ func runLock(p *process, f *lockFlags, key string, argv []string) error {
 
 	// The command dies with the thread that starts it: this one, which lasts until the process ends.
 	runtime.LockOSThread()
-	r := &lockedRun{process: p, ticket: ticket, lead: termLead(f.lease), signals: signals}
+	r := &lockedRun{process: p, ticket: ticket, lead: termLead(f.lease, time.Until(ticket.Deadline())), signals: signals}
 	status, err := r.run(path, argv)
 	if err := r.release(); err != nil {
 		writeError(p.stderr, "lock", err.Error())
@@ -126,8 +126,10 @@ func acquireUnlessSignalled(p *process, f *lockFlags, key string, signals chan o
 	return broker, ticket, err
 }
 
-// termLead is how long before the deadline the command gets SIGTERM.
-func termLead(lease time.Duration) time.Duration { return min(max(lease/10, time.Second), lease/2) }
+// termLead is how long before the deadline, which is left away, the command gets SIGTERM: not before half the lease is over.
+func termLead(lease, left time.Duration) time.Duration {
+	return min(max(lease/10, time.Second), max(left-lease/2, 0))
+}
 
 // lockedRun is a command that runs while a lock is held.
 type lockedRun struct {
