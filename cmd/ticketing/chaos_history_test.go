@@ -2,55 +2,69 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"ticketing.internal/client"
-	"ticketing.internal/wire"
 )
 
-// event is what one worker did with one acquire, on the clock of the test process, which all workers share.
+// event is one grant, on the clock of the test process, which all who ask share.
 type event struct {
-	key, by             string
-	token               uint64
-	asked, granted      time.Duration // the acquire was called, and its grant arrived
-	releasing, released time.Duration // the release was called, and confirmed; 0: not
-	lease               time.Duration
+	key, by        string
+	token          uint64
+	asked, granted time.Duration // the acquire was sent, and its grant arrived
+	deadline       time.Duration // until when the holder may take the lock for its own
+	releasing      time.Duration // the first release was sent that had or may have had an effect; 0: none
 }
 
-// history is what all workers saw.
+// end is until when nobody else may have been granted the key.
+func (e *event) end() time.Duration {
+	if e.releasing != 0 {
+		return min(e.releasing, e.deadline)
+	}
+	return e.deadline
+}
+
+// history is what all clients saw.
 type history struct {
-	t     *testing.T
 	start time.Time
 
-	mu     sync.Mutex
-	events []event
-	counts map[string]int
+	mu      sync.Mutex
+	events  []event
+	unknown []time.Duration // when acquires were sent whose fate nobody knows
+	counts  map[string]int
+	wrong   []string // replies that were seen to be untrue
 }
 
-func newHistory(t *testing.T) *history {
-	return &history{t: t, start: time.Now(), counts: map[string]int{}}
-}
+func newHistory() *history { return &history{start: time.Now(), counts: map[string]int{}} }
 
 func (h *history) now() time.Duration { return time.Since(h.start) }
 
 func (h *history) count(outcome string) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.counts[outcome]++
-	h.mu.Unlock()
 }
 
 func (h *history) add(e event) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.events = append(h.events, e)
-	h.mu.Unlock()
+}
+
+// addUnknown notes an acquire that may have been granted at any time after it was sent.
+func (h *history) addUnknown(asked time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unknown = append(h.unknown, asked)
+}
+
+// report notes a reply that is untrue.
+func (h *history) report(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
 }
 
 // grantsOf returns the grants of the loads of that name so far.
@@ -60,30 +74,71 @@ func (h *history) grantsOf(name string) []event {
 	return slices.DeleteFunc(slices.Clone(h.events), func(e event) bool { return e.by != name })
 }
 
-// check verifies what must hold whatever happened: one holder of a key at a time, and tokens that only grow.
-func (h *history) check() {
-	h.t.Helper()
+// largest is the largest token that arrived.
+func (h *history) largest() (token uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	byKey := map[string][]event{}
-	tokens := map[uint64]string{}
 	for _, e := range h.events {
-		byKey[e.key] = append(byKey[e.key], e)
-		if key, twice := tokens[e.token]; twice {
-			h.t.Errorf("token %d was granted twice: for %s and %s", e.token, key, e.key)
-		}
-		tokens[e.token] = e.key
+		token = max(token, e.token)
 	}
-	for key, list := range byKey {
-		slices.SortFunc(list, func(a, b event) int { return cmp.Compare(a.token, b.token) })
-		for i := 1; i < len(list); i++ {
-			h.checkPair(key, &list[i-1], &list[i])
+	return token
+}
+
+// expectNone verifies that the loads of a name were granted nothing that they asked for, from one moment to another.
+func (h *history) expectNone(t *testing.T, name string, from, to time.Duration) {
+	t.Helper()
+	for _, e := range h.grantsOf(name) {
+		if e.asked > from && e.granted < to {
+			t.Errorf("%s: token %d was granted to %s at %v, asked for at %v, between %v and %v", e.key, e.token, name, e.granted, e.asked, from, to)
 		}
 	}
-	// A grant that arrived before another was asked for has the smaller token, whatever the keys.
-	byArrival := slices.Clone(h.events)
+}
+
+// check fails the test for everything that must not have happened, whatever was done to the cluster. before is the last token that
+// was granted when the history began, and after that when all who ask had stopped.
+func (h *history) check(t *testing.T, before, after uint64) {
+	t.Helper()
+	problems := h.problems(before, after)
+	for _, p := range problems[:min(len(problems), 20)] {
+		t.Error(p)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.Logf("%d grants, %d acquires of unknown fate; outcomes %v", len(h.events), len(h.unknown), h.counts)
+}
+
+// problems returns what must not have happened.
+func (h *history) problems(before, after uint64) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := slices.Clone(h.events)
+	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.token, b.token) })
+	return slices.Concat(h.wrong, tokenProblems(events, h.unknown, before, after), holderProblems(events), orderProblems(events))
+}
+
+// holderProblems verifies of grants in the order of their tokens that a key has one holder at a time: each grant arrived when those
+// before it were over, and early enough to be of use.
+func holderProblems(events []event) (problems []string) {
+	held := map[string]event{} // by key, the grant that lasts longest so far
+	for _, e := range events {
+		if last, ok := held[e.key]; ok && e.granted < last.end() {
+			problems = append(problems, fmt.Sprintf("%s: token %d arrived at %v, while token %d was held from %v to %v",
+				e.key, e.token, e.granted, last.token, last.granted, last.end()))
+		}
+		if e.granted >= e.deadline {
+			problems = append(problems, fmt.Sprintf("%s: token %d was taken for a lock at %v, after its deadline %v", e.key, e.token, e.granted, e.deadline))
+		}
+		if last, ok := held[e.key]; !ok || e.end() > last.end() {
+			held[e.key] = e
+		}
+	}
+	return problems
+}
+
+// orderProblems verifies that a grant that arrived before another was asked for has the smaller token, whatever the keys.
+func orderProblems(events []event) (problems []string) {
+	byArrival, byAsking := slices.Clone(events), slices.Clone(events)
 	slices.SortFunc(byArrival, func(a, b event) int { return cmp.Compare(a.granted, b.granted) })
-	byAsking := slices.Clone(h.events)
 	slices.SortFunc(byAsking, func(a, b event) int { return cmp.Compare(a.asked, b.asked) })
 	largest, i := uint64(0), 0
 	for _, e := range byAsking {
@@ -91,135 +146,45 @@ func (h *history) check() {
 			largest = max(largest, byArrival[i].token)
 		}
 		if e.token <= largest {
-			h.t.Errorf("%s: token %d was asked for after token %d had arrived", e.key, e.token, largest)
+			problems = append(problems, fmt.Sprintf("%s: token %d was asked for after token %d had arrived", e.key, e.token, largest))
 		}
 	}
-	h.t.Logf("%d grants of %d keys; outcomes %v", len(h.events), len(byKey), h.counts)
+	return problems
 }
 
-// checkPair verifies that a, the grant of the key before b, was over before b arrived: given back, or out of its lease, which
-// did not begin before it was asked for.
-func (h *history) checkPair(key string, a, b *event) {
-	h.t.Helper()
-	gaveBack := a.releasing != 0 && b.granted >= a.releasing
-	expired := b.granted >= a.asked+a.lease
-	if !gaveBack && !expired {
-		h.t.Errorf("%s: token %d arrived at %v, while token %d of %v was held (asked %v, lease %v, released %v)",
-			key, b.token, b.granted, a.token, a.granted, a.asked, a.lease, a.releasing)
-	}
-}
-
-// checkTokens verifies that every T, N and B was true: a grant takes one token, and after the load has stopped there are no more
-// tokens than grants that arrived and acquires whose fate is unknown. Who was told T or B was not granted the key then.
-func (h *history) checkTokens(before, after uint64) {
-	h.t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	taken, arrived, unknown := int(after-before), len(h.events), h.counts["indeterminate"]
-	if taken < arrived || taken > arrived+unknown {
-		h.t.Errorf("%d tokens were taken, for %d grants that arrived and %d acquires whose fate is unknown", taken, arrived, unknown)
-	}
-}
-
-// chaosLoad keeps a cluster busy until stop, through one Broker a worker group.
-type chaosLoad struct {
-	*history
-	name   string
-	broker *client.Broker
-	quit   atomic.Bool
-	wg     sync.WaitGroup
-	keys   int
-	lease  time.Duration
-}
-
-func startLoad(h *history, addrs []string, workers, keys int) *chaosLoad {
-	h.t.Helper()
-	return startLoadAs(h, client.Config{Addrs: addrs, Name: "chaos"}, workers, keys)
-}
-
-// startLoadAs is startLoad of clients that differ from others in their configuration.
-func startLoadAs(h *history, config client.Config, workers, keys int) *chaosLoad {
-	h.t.Helper()
-	b, err := client.New(config)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	l := &chaosLoad{history: h, name: config.Name, broker: b, keys: keys, lease: 3 * time.Second}
-	for w := range workers {
-		l.wg.Add(1)
-		go l.work(rand.New(rand.NewPCG(uint64(w), 7)))
-	}
-	return l
-}
-
-// stop ends the load and waits for what is under way.
-func (l *chaosLoad) stop() {
-	l.quit.Store(true)
-	l.wg.Wait()
-	l.broker.Close()
-}
-
-func (l *chaosLoad) work(random *rand.Rand) {
-	defer l.wg.Done()
-	for !l.quit.Load() {
-		key := fmt.Sprintf("chaos-%d", random.IntN(l.keys))
-		l.once(key, time.Duration(random.IntN(2_000))*time.Microsecond)
-	}
-}
-
-// patience is how long a worker waits for the reply to an acquire that may wait for 2 s in the queue.
-const patience = 4 * time.Second
-
-// once acquires, holds and releases key.
-func (l *chaosLoad) once(key string, hold time.Duration) {
-	e := event{key: key, by: l.name, lease: l.lease, asked: l.now()}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	ticket, err := l.broker.Acquire(ctx, key, 2*time.Second, l.lease)
-	if err != nil {
-		l.count(outcomeOf(err))
-		if !errors.Is(err, client.ErrTimeout) {
-			pause(5 * time.Millisecond)
+// tokenProblems verifies of grants in the order of their tokens that every T and B was true. A grant takes one token, so that each
+// token that never arrived is that of an acquire of unknown fate, sent before any grant with a larger token arrived. Who was told T or
+// B was not granted the key then.
+func tokenProblems(events []event, unknown []time.Duration, before, after uint64) (problems []string) {
+	for i := range events {
+		if e := &events[i]; e.token <= before || e.token > after || i > 0 && e.token == events[i-1].token {
+			problems = append(problems, fmt.Sprintf("%s: token %d of the tokens above %d and up to %d was granted twice, or never", e.key, e.token, before, after))
 		}
-		return
 	}
-	e.granted, e.token = l.now(), ticket.Token()
-	pause(hold)
-	e.releasing = l.now()
-	switch err := ticket.Release(context.Background()); {
-	case err == nil:
-		e.released = l.now()
-		l.count("released")
-	case errors.Is(err, client.ErrNotHeld):
-		l.count("not held")
-		if l.now() < e.granted+l.lease/2 {
-			l.t.Errorf("%s: token %d was not held any more %v after its grant, long before the end of its lease", key, e.token, l.now()-e.granted)
+	if len(problems) > 0 {
+		return problems
+	}
+	// Of the tokens above each grant's, taken from the largest down: how many never arrived, and the first arrival among the others.
+	sent := slices.Sorted(slices.Values(unknown))
+	missing := make([]time.Duration, 0, len(unknown)) // by when each was granted, latest first
+	arrived, next := time.Duration(1<<63-1), after+1
+	for i := len(events) - 1; i >= -1; i-- {
+		token := before
+		if i >= 0 {
+			token = events[i].token
 		}
-	default:
-		l.count("release " + outcomeOf(err))
+		for range next - token - 1 {
+			missing = append(missing, arrived)
+		}
+		if i >= 0 {
+			arrived, next = min(arrived, events[i].granted), token
+		}
 	}
-	l.add(e)
-}
-
-func outcomeOf(err error) string {
-	var busy *client.BusyError
-	switch {
-	case errors.As(err, &busy):
-		return "busy " + wire.Busy(busy.Code).String()
-	case errors.Is(err, client.ErrTimeout):
-		return "timeout"
-	case errors.Is(err, client.ErrIndeterminate):
-		return "indeterminate"
-	case errors.Is(err, client.ErrUnconfirmed):
-		return "unconfirmed"
+	slices.Reverse(missing)
+	for n, by := range missing {
+		if could, _ := slices.BinarySearch(sent, by); could <= n {
+			return append(problems, fmt.Sprintf("by %v, %d tokens had been granted and never arrived, to %d acquires of unknown fate", by, n+1, could))
+		}
 	}
-	return err.Error()
-}
-
-// pause lets time pass: real processes have no other clock.
-func pause(d time.Duration) {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		<-timer.C
-	}
+	return problems
 }

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -90,12 +88,6 @@ func (h *host) do(f func()) {
 		}
 	}()
 	f()
-}
-
-// dial is the Dialer of a client on the host.
-func (h *host) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-	h.do(func() { conn, err = new(net.Dialer).DialContext(ctx, network, addr) })
-	return conn, err
 }
 
 // ip runs commands of ip on a host.

@@ -3,13 +3,9 @@
 package main
 
 import (
-	"context"
 	"net"
-	"slices"
 	"testing"
 	"time"
-
-	"ticketing.internal/client"
 )
 
 // networkedCluster is a cluster with a host for each node and one for its clients and operators.
@@ -33,13 +29,12 @@ func startNetworkedCluster(t *testing.T, seats, spare int, tls bool) *networkedC
 		for _, h := range n.hosts {
 			addrs = append(addrs, net.ParseIP(h.addr()))
 		}
-		cert, key := selfSigned(t, addrs...)
-		c.environ = append(c.environ, "TICKETING_PEER_TLS_CERT="+cert, "TICKETING_PEER_TLS_KEY="+key, "TICKETING_PEER_TLS_CA="+cert)
+		c.environ = append(c.environ, peerTLS(t, addrs...)...)
 	}
 	for seat := 1; seat <= seats; seat++ {
 		c.nodes = append(c.nodes, c.nodeAt(n.hosts[seat-1], seat))
 	}
-	c.prepareBootstrap()
+	c.prepareBootstrap(time.Minute)
 	c.startAll()
 	return c
 }
@@ -55,42 +50,36 @@ func (c *networkedCluster) nodeAt(h *host, seat int) *chaosNode {
 // hostOf is where the first node of a seat is.
 func (c *networkedCluster) hostOf(n *chaosNode) *host { return c.network.hosts[n.seat-1] }
 
-// load starts workers on a host that know some of the nodes.
-func (c *networkedCluster) load(h *history, name string, from *host, workers int, addrs ...string) *chaosLoad {
-	c.t.Helper()
-	return startLoadAs(h, client.Config{Addrs: addrs, Name: name, Dialer: from.dial}, workers, 4)
-}
-
 // lastFailover is far beyond what a failover takes, for machines with much else to do.
 const lastFailover = 5 * time.Second
 
 // failover makes a partition and waits until clients are served again by who can. It returns when the partition was complete.
-func (c *networkedCluster) failover(h *history, partition func()) (complete time.Duration) {
+func (c *networkedCluster) failover(partition func()) (complete time.Duration) {
 	c.t.Helper()
-	broker, err := client.New(client.Config{Addrs: c.clientAddrs(), Dialer: c.clients.dial})
-	if err != nil {
-		c.t.Fatal(err)
+	p := c.loadAs("probe", c.place, 0, 0, c.clientAddrs()...)
+	p.wg.Go(func() { p.probe(20 * time.Millisecond) })
+	served := func(after time.Duration) (first time.Duration) {
+		c.t.Helper()
+		eventually(c.t, "a grant", func() bool {
+			for _, e := range p.grantsOf(p.name) {
+				if e.asked > after && (first == 0 || e.granted < first) {
+					first = e.granted
+				}
+			}
+			return first != 0
+		})
+		return first
 	}
-	defer broker.Close()
-	ctx, cancel := context.WithTimeout(c.t.Context(), testTime)
-	defer cancel()
-	p := startProber(ctx, broker, 20*time.Millisecond)
-	defer p.end()
-	if _, err := p.firstAfter(ctx, time.Now()); err != nil {
-		c.t.Fatal(err)
-	}
-	begin := time.Now()
+	served(0)
+	begin := c.history.now()
 	partition()
-	now := time.Now()
-	first, err := p.firstAfter(ctx, now)
-	if err != nil {
-		c.t.Fatal(err)
+	complete = c.history.now()
+	took := served(complete) - begin
+	c.t.Logf("partition within %v, next grant after %v", (complete - begin).Round(time.Millisecond), took.Round(time.Millisecond))
+	if took > lastFailover {
+		c.t.Errorf("the next grant came %v after the partition", took)
 	}
-	c.t.Logf("partition within %v, next grant after %v", now.Sub(begin).Round(time.Millisecond), first.Sub(begin).Round(time.Millisecond))
-	if first.Sub(begin) > lastFailover {
-		c.t.Errorf("the next grant came %v after the partition", first.Sub(begin))
-	}
-	return now.Sub(h.start)
+	return complete
 }
 
 // expectDeposed verifies that a leader that was cut off leads no more, says so, and grants nothing.
@@ -103,28 +92,6 @@ func (c *networkedCluster) expectDeposed(n *chaosNode) {
 	n.place.do(func() {
 		run(c.t, nil, "acquire", "--addr", n.client, "--wait", "500ms", "nobody-else-asks").expect(c.t, exitUnreachable)
 	})
-}
-
-// expectAlive verifies that no node has ended.
-func (c *networkedCluster) expectAlive() {
-	c.t.Helper()
-	for _, n := range c.nodes {
-		select {
-		case <-n.process.ended:
-			c.t.Errorf("seat %d has ended with %d", n.seat, n.process.ProcessState.ExitCode())
-		default:
-		}
-	}
-}
-
-// expectNone verifies that the loads of a name were granted nothing that they asked for, from one moment to another.
-func (h *history) expectNone(name string, from, to time.Duration) {
-	h.t.Helper()
-	for _, e := range h.grantsOf(name) {
-		if e.asked > from && e.granted < to {
-			h.t.Errorf("%s: the cut-off leader granted token %d at %v, asked for at %v, between %v and %v", e.key, e.token, e.granted, e.asked, from, to)
-		}
-	}
 }
 
 // loseAll loses all from some hosts to others, and returns how that is undone.
@@ -150,6 +117,7 @@ func (n *network) separate(a, b []*host) (heal func()) {
 }
 
 func TestChaosPartition(t *testing.T) {
+	requireChaos(t)
 	unplugged := func(n *network, leader *host, _ []*host) func() {
 		n.unplug(leader)
 		return func() { n.plug(leader) }
@@ -176,32 +144,26 @@ func TestChaosPartition(t *testing.T) {
 		}},
 	} {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
 			c := startNetworkedCluster(t, p.seats, 0, p.tls)
 			leader := c.leader()
 			var followers []*host
 			for _, n := range c.others(leader) {
 				followers = append(followers, c.hostOf(n))
 			}
-			h := newHistory(t)
-			l := c.load(h, "all", c.clients, 8, c.clientAddrs()...)
-			faithful := c.load(h, "faithful", c.hostOf(leader), 2, leader.client)
+			l, loyal := c.load(), c.loyalLoad(leader)
 			l.progress()
-			faithful.progress()
+			loyal.progress()
 
 			var heal func()
-			complete := c.failover(h, func() { heal = p.cut(c.network, c.hostOf(leader), followers) })
+			complete := c.failover(func() { heal = p.cut(c.network, c.hostOf(leader), followers) })
 			c.expectDeposed(leader)
 			l.progress()
-			h.expectNone("faithful", complete, h.now())
+			c.history.expectNone(t, loyal.name, complete, c.history.now())
 			heal()
 			c.awaitReady(c.nodes...)
 			l.progress()
-			faithful.progress()
-			l.stop()
-			faithful.stop()
-			h.check()
-			c.awaitEqual(c.nodes...)
-			c.expectAlive()
+			c.finish()
 		})
 	}
 }
@@ -213,8 +175,7 @@ func TestChaosPartialPartition(t *testing.T) {
 	leader := c.leader()
 	before, _ := c.view(leader)
 	deaf := c.others(leader)[0]
-	h := newHistory(t)
-	l := c.load(h, "all", c.clients, 8, c.clientAddrs()...)
+	l := c.load()
 	l.progress()
 	c.network.isolate(true, c.hostOf(leader), c.hostOf(deaf))
 	eventually(t, "the follower to miss its leader", func() bool {
@@ -226,10 +187,7 @@ func TestChaosPartialPartition(t *testing.T) {
 	c.network.isolate(false, c.hostOf(leader), c.hostOf(deaf))
 	c.awaitReady(c.nodes...)
 	l.progress()
-	l.stop()
-	h.check()
-	c.awaitEqual(c.nodes...)
-	c.expectAlive()
+	c.finish()
 	if after, _ := c.view(leader); after.Term != before.Term {
 		t.Errorf("term %d before, %d after", before.Term, after.Term)
 	}
@@ -239,29 +197,19 @@ func TestChaosPartialPartition(t *testing.T) {
 func TestChaosReplacedBehindPartition(t *testing.T) {
 	c := startNetworkedCluster(t, 3, 1, false)
 	old := c.leader()
-	h := newHistory(t)
-	l := c.load(h, "all", c.clients, 8, c.clientAddrs()...)
-	faithful := c.load(h, "faithful", c.hostOf(old), 2, old.client)
+	l, loyal := c.load(), c.loyalLoad(old)
 	l.progress()
-	faithful.progress()
-	complete := c.failover(h, func() { c.network.unplug(c.hostOf(old)) })
+	loyal.progress()
+	complete := c.failover(func() { c.network.unplug(c.hostOf(old)) })
 	c.nodes = c.others(old)
 	next := c.prepareReplacementAt(c.nodeAt(c.network.hosts[3], old.seat))
 	c.start(next)
 	c.awaitReady(next)
-	h.expectNone("faithful", complete, h.now())
-	select {
-	case <-old.process.ended:
-		t.Error("the old process ended before it could know")
-	default:
-	}
+	c.history.expectNone(t, loyal.name, complete, c.history.now())
+	c.expectAlive(old) // it cannot know yet
 	c.network.plug(c.hostOf(old))
 	old.process.wait().expect(t, exitConfig)
 	l.progress()
-	l.stop()
-	faithful.stop()
-	h.check()
-	c.nodes = slices.Concat(c.nodes, []*chaosNode{next})
-	c.awaitEqual(c.nodes...)
-	c.expectAlive()
+	c.nodes = append(c.nodes, next)
+	c.finish()
 }
