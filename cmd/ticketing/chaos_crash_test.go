@@ -91,11 +91,11 @@ func TestChaosLateReplies(t *testing.T) {
 	// The locks were granted: they are free when their lease is over, and not before.
 	c.nodes = c.others(leader)
 	addrs := strings.Join(c.clientAddrs(), ",")
-	for _, key := range []string{"kept", "late-grant", "late-ticket"} {
+	for _, key := range []string{"late-grant", "late-ticket", "kept"} {
 		run(t, nil, "acquire", "--addr", addrs, "--wait", "10s", key).expect(t, exitOK)
-	}
-	if h.now() < late.sent+time.Second {
-		t.Error("a lease was over early, or the lock was never granted: then this says nothing")
+		if h.now() < late.sent+time.Second {
+			t.Errorf("%s: the lease was over early, or the lock was never granted: then this says nothing", key)
+		}
 	}
 	pause(time.Second)
 	leader.process.signal(syscall.SIGCONT)

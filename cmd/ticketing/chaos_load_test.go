@@ -31,6 +31,8 @@ const (
 	loadKeys  = 4
 	loadWait  = 2 * time.Second
 	loadLease = 3 * time.Second
+	keptLease = time.Second // of a lock that is kept to its end, so that nobody else may have it earlier
+	kept      = time.Duration(-1)
 	// loadPatience is how long a worker waits for the reply to an acquire.
 	loadPatience = 2 * loadWait
 )
@@ -72,8 +74,14 @@ func (l *chaosLoad) progress() {
 
 func (l *chaosLoad) work(random *rand.Rand) {
 	for !l.quit.Load() {
-		key := fmt.Sprintf("chaos-%d", random.IntN(loadKeys))
-		if !l.once(key, loadWait, time.Duration(random.IntN(2_000))*time.Microsecond) {
+		n := random.IntN(loadKeys)
+		served := false
+		if random.IntN(100) == 0 {
+			served = l.once(fmt.Sprintf("kept-%d", n), loadWait, keptLease, kept)
+		} else {
+			served = l.once(fmt.Sprintf("chaos-%d", n), loadWait, loadLease, time.Duration(random.IntN(2_000))*time.Microsecond)
+		}
+		if !served {
 			pause(5 * time.Millisecond)
 		}
 	}
@@ -82,17 +90,18 @@ func (l *chaosLoad) work(random *rand.Rand) {
 // probe asks for another lock at a steady pace, whatever became of those before: when none is granted nobody serves.
 func (l *chaosLoad) probe(interval time.Duration) {
 	for i := 0; !l.quit.Load(); i++ {
-		l.wg.Go(func() { l.once(fmt.Sprintf("probe-%d", i), loadWait, 0) })
+		l.wg.Go(func() { l.once(fmt.Sprintf("probe-%d", i), loadWait, loadLease, 0) })
 		pause(interval)
 	}
 }
 
-// once acquires, holds and releases key. It reports whether a server that serves has answered.
-func (l *chaosLoad) once(key string, wait, hold time.Duration) bool {
+// once acquires a key, holds it for a while, and releases it unless it is to be kept. It reports whether a server that serves has
+// answered.
+func (l *chaosLoad) once(key string, wait, lease, hold time.Duration) bool {
 	e := event{key: key, by: l.name, asked: l.now()}
 	ctx, cancel := context.WithTimeout(context.Background(), loadPatience)
 	defer cancel()
-	ticket, err := l.broker.Acquire(ctx, key, wait, loadLease)
+	ticket, err := l.broker.Acquire(ctx, key, wait, lease)
 	if err != nil {
 		l.count(outcomeOf(err))
 		if errors.Is(err, client.ErrIndeterminate) {
@@ -102,6 +111,11 @@ func (l *chaosLoad) once(key string, wait, hold time.Duration) bool {
 	}
 	e.granted, e.token = l.now(), ticket.Token()
 	e.deadline = l.now() + time.Until(ticket.Deadline())
+	if hold == kept {
+		l.count("kept")
+		l.add(e)
+		return true
+	}
 	pause(hold)
 	e.releasing = l.now()
 	switch err := ticket.Release(context.Background()); {
