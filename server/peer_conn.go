@@ -249,6 +249,7 @@ func (c *peerConn) drain() {
 func (c *peerConn) close() {
 	c.closing.Do(func() {
 		close(c.quit)
+		c.queue.end() // who writes goes on as long as something waits
 		c.tcp.Close()
 		if hangUp := c.takenOver.Load(); hangUp != nil {
 			(*hangUp)()

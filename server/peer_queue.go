@@ -27,9 +27,17 @@ type peerQueue struct {
 	bulk    []byte
 	bulkAt  int // where the first of bulk begins
 	dropped uint64
+	ended   bool // the connection is over: nothing waits any more
 }
 
-// add appends one frame, whose body is appended by body. It reports false if there is no room.
+// end throws away what waits, and whatever is added from now on.
+func (q *peerQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended, q.urgent, q.bulk, q.bulkAt = true, nil, nil, 0
+}
+
+// add appends one frame, whose body is appended by body. It reports false if there is no room, or the connection is over.
 func (q *peerQueue) add(t wire.PeerType, requestID uint32, body func(dst []byte) []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -42,7 +50,7 @@ func (q *peerQueue) add(t wire.PeerType, requestID uint32, body func(dst []byte)
 		}
 		limit += q.bulkAt
 	}
-	if len(*dst) >= limit {
+	if q.ended || len(*dst) >= limit {
 		q.dropped++
 		return false
 	}

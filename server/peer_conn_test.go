@@ -1,0 +1,46 @@
+package server
+
+import (
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"ticketing.internal/wire"
+)
+
+// brokenCarrier is a connection that the other side has reset.
+type brokenCarrier struct{}
+
+func (brokenCarrier) run() (*wire.PeerFrame, error)   { return nil, io.EOF }
+func (brokenCarrier) write([]byte) (n int, err error) { return 0, syscall.EPIPE }
+func (brokenCarrier) awaitRoom()                      {}
+func (brokenCarrier) closeWrite()                     {}
+func (brokenCarrier) hangUp()                         {}
+
+// What is queued on a connection that has broken is thrown away: whoever flushes does not try again and again.
+func TestBrokenConnectionIsGivenUp(t *testing.T) {
+	c := &peerConn{tcp: new(net.TCPConn), quit: make(chan struct{}), carrier: brokenCarrier{}, queue: peerQueue{urgentLimit: 1000, bulkLimit: 1000}}
+	add := func() {
+		c.queue.add(wire.PeerTypeAppendEntries, 0, func(dst []byte) []byte { return append(dst, "frame"...) })
+	}
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		for range 3 {
+			add()
+			c.push()
+		}
+		add()
+		c.resume()
+	}()
+	select {
+	case <-flushed:
+	case <-time.After(patience):
+		t.Fatal("a flush does not end")
+	}
+	if c.queue.waiting() {
+		t.Error("frames wait on a connection that is over")
+	}
+}
