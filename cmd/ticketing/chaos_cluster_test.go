@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -178,6 +180,20 @@ func (c *chaosCluster) kill(n *chaosNode) {
 	c.t.Helper()
 	n.process.Process.Kill()
 	<-n.process.ended
+}
+
+// freeze makes the process of a node stand still: when it returns, where /proc tells, none of its threads runs any more.
+func (n *chaosNode) freeze() {
+	n.process.t.Helper()
+	n.process.signal(syscall.SIGSTOP)
+	eventually(n.process.t, fmt.Sprintf("seat %d to stand still", n.seat), func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", n.process.Process.Pid))
+		return !slices.ContainsFunc(threads, func(path string) bool {
+			stat, _ := os.ReadFile(path)
+			_, state, _ := bytes.Cut(stat, []byte(") "))
+			return !bytes.HasPrefix(state, []byte("T"))
+		})
+	})
 }
 
 // nodeView is what /status says of a node, as far as the tests look.

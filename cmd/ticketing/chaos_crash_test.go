@@ -33,7 +33,7 @@ func TestChaosLeaderStopped(t *testing.T) {
 	l, loyal := c.load(), c.loyalLoad(leader)
 	l.progress()
 	loyal.progress()
-	leader.process.signal(syscall.SIGSTOP)
+	leader.freeze()
 	pause(5 * time.Second)
 	l.progress()
 	leader.process.signal(syscall.SIGCONT)
@@ -69,7 +69,7 @@ func TestChaosLateReplies(t *testing.T) {
 	}
 
 	for _, n := range c.others(leader) {
-		n.process.signal(syscall.SIGSTOP)
+		n.freeze()
 	}
 	late, released := ask("late-grant", time.Second), &asked{request: kept.request}
 	released.request.Op, released.request.Token = wire.OpRelease, kept.reply.Token
@@ -77,13 +77,14 @@ func TestChaosLateReplies(t *testing.T) {
 	if err := conn.send(list); err != nil {
 		t.Fatal(err)
 	}
-	ticket := make(chan error, 1)
+	replies, ticket := make(chan error, 1), make(chan error, 1)
+	go func() { replies <- conn.await(list, testTime) }()
 	go func() {
 		_, err := broker.Acquire(t.Context(), "late-ticket", 0, time.Second)
 		ticket <- err
 	}()
 	pause(200 * time.Millisecond) // in which the leader proposes: it would step down after 500 ms
-	leader.process.signal(syscall.SIGSTOP)
+	leader.freeze()
 	for _, n := range c.others(leader) {
 		n.process.signal(syscall.SIGCONT)
 	}
@@ -99,7 +100,7 @@ func TestChaosLateReplies(t *testing.T) {
 	}
 	pause(time.Second)
 	leader.process.signal(syscall.SIGCONT)
-	if err := conn.await(list, testTime); err != nil {
+	if err := <-replies; err != nil {
 		t.Fatal(err)
 	}
 	waited := time.Duration(late.reply.Millis) * time.Millisecond

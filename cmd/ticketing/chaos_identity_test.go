@@ -43,7 +43,7 @@ func TestChaosPredecessorComesBack(t *testing.T) {
 				old = c.others(old)[0]
 			}
 			c.loyalLoad(old)
-			old.process.signal(syscall.SIGSTOP)
+			old.freeze()
 			c.nodes = c.others(old)
 			c.leader()
 			next := c.prepareReplacement(old.seat)
