@@ -47,8 +47,8 @@ func (d *NewDomain) Mint(now time.Time) (credential string, ends time.Time, err 
 		if !ok {
 			return "", time.Time{}, fmt.Errorf("seat %d is missing: the seats of %d nodes are 1 to %d", seat, len(d.Seats), len(d.Seats))
 		}
-		if _, port, err := splitAddress(addr); err != nil || port == 0 {
-			return "", time.Time{}, fmt.Errorf("seat %d=%q: want host:port, as the other nodes reach it", seat, addr)
+		if err := CheckPeerAddress(addr); err != nil {
+			return "", time.Time{}, fmt.Errorf("seat %d=%q: %w", seat, addr, err)
 		}
 		if taken[addr] {
 			return "", time.Time{}, errors.New("two seats have the address " + addr)

@@ -2,10 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"ticketing.internal/auth"
@@ -17,9 +21,9 @@ import (
 // Errors of a ControlClient, beside those of its configuration.
 var (
 	// ErrClusterUnreachable says that no node could be asked.
-	ErrClusterUnreachable = errors.New("no node of the cluster can be reached")
+	ErrClusterUnreachable = errors.New("no node of the cluster can be reached: look at the peer addresses (--peer, TICKETING_PEERS), and whether nodes run")
 	// ErrNoLeader says that nodes answered, but none of them leads and serves.
-	ErrNoLeader = errors.New("the cluster has no leader that serves")
+	ErrNoLeader = errors.New("the cluster has no leader that serves: start the nodes that are missing, for without a majority there is none, or try again")
 	// ErrClusterSecret says that a node does not know the cluster secret, or has refused it.
 	ErrClusterSecret = errors.New("the cluster secret does not match: compare TICKETING_CLUSTER_SECRET with the nodes'")
 	// ErrOutcomeUnknown says that a request may or may not take effect.
@@ -42,6 +46,18 @@ type ControlClient struct {
 	requester peerRequester
 }
 
+// CheckPeerAddress reports what is wrong with addr, as the address at which other nodes or a command reach a peer port.
+func CheckPeerAddress(addr string) error {
+	host, port, err := splitAddress(addr)
+	switch {
+	case err != nil || port == 0 || isWildcard(host):
+		return errors.New("want host:port, as the other nodes reach it")
+	case len(addr) > wire.MaxText:
+		return fmt.Errorf("an address has at most %d bytes", wire.MaxText)
+	}
+	return nil
+}
+
 // Prepared is a replacement that the cluster has prepared.
 type Prepared struct {
 	Domain     string    `json:"domain"` // hex
@@ -56,6 +72,11 @@ type Prepared struct {
 func NewControlClient(cfg ControlConfig) (*ControlClient, error) {
 	if len(cfg.Peers) == 0 {
 		return nil, errors.New("no peer address is given; use --peer or TICKETING_PEERS")
+	}
+	for _, addr := range cfg.Peers {
+		if err := CheckPeerAddress(addr); err != nil {
+			return nil, fmt.Errorf("peer address %q: %w", addr, err)
+		}
 	}
 	secrets, err := auth.NewClusterSecrets(cfg.Secrets...)
 	if err != nil {
@@ -101,9 +122,11 @@ func (c *ControlClient) NodeStatus(ctx context.Context, peer string) ([]byte, er
 // credential holds.
 func (c *ControlClient) Prepare(ctx context.Context, seat int, peerAddr string, valid time.Duration) (*Prepared, error) {
 	request := &wire.ControlRequest{Kind: wire.ControlPrepare, Seat: uint8(seat), PeerAddr: peerAddr, ValidMillis: uint64(valid.Milliseconds())}
-	if seat < 1 || seat > 5 || valid < time.Second || len(peerAddr) > wire.MaxText {
-		return nil, fmt.Errorf("seat %d, address %q, valid for %v: a seat is 1 to 5, an address has at most %d bytes, and a credential holds for 1 s at least",
-			seat, peerAddr, valid, wire.MaxText)
+	if seat < 1 || seat > 5 || valid < leastValid || valid > mostValid {
+		return nil, fmt.Errorf("seat %d, valid for %v: a seat is 1 to 5, and a credential holds for %v to %v", seat, valid, leastValid, mostValid)
+	}
+	if err := CheckPeerAddress(peerAddr); err != nil {
+		return nil, fmt.Errorf("peer address %q: %w", peerAddr, err)
 	}
 	reply, err := c.do(ctx, request)
 	if err != nil {
@@ -133,11 +156,12 @@ func (c *ControlClient) Transfer(ctx context.Context, seat int) (string, error) 
 }
 
 // CanStop asks whether the node of seat may stop now without taking the majority along; seat 0 is the first node of Peers that
-// answers. why says why in words.
+// answers. why says which seat that is, or why it may not.
 func (c *ControlClient) CanStop(ctx context.Context, seat int) (yes bool, why string, err error) {
 	why, err = c.text(ctx, &wire.ControlRequest{Kind: wire.ControlCanStop, Seat: uint8(seat)})
-	if errors.Is(err, ErrControlRejected) {
-		return false, err.Error(), nil
+	var no *rejection
+	if errors.As(err, &no) {
+		return false, no.why, nil
 	}
 	return err == nil, why, err
 }
@@ -159,11 +183,16 @@ const (
 
 // do has the leader do what request asks. While there is none it asks again until ctx is over.
 func (c *ControlClient) do(ctx context.Context, request *wire.ControlRequest) (*wire.ControlReply, error) {
+	var leaderless error // what the last whole round has found
 	for {
 		reply, err := c.round(ctx, request)
+		if leaderless != nil && ctx.Err() != nil && errors.Is(err, ErrClusterUnreachable) {
+			return nil, leaderless // ctx has cut this round short: it knows less
+		}
 		if err == nil || !errors.Is(err, ErrNoLeader) {
 			return reply, err
 		}
+		leaderless = err
 		timer := time.NewTimer(controlRetry)
 		select {
 		case <-ctx.Done():
@@ -177,12 +206,16 @@ func (c *ControlClient) do(ctx context.Context, request *wire.ControlRequest) (*
 // round asks each node once, and the leader that they name first.
 func (c *ControlClient) round(ctx context.Context, request *wire.ControlRequest) (*wire.ControlReply, error) {
 	queue := slices.Clone(c.peers)
-	redirects := 0
+	asked := map[string]bool{}
 	var problems []error
-	for len(queue) > 0 {
+	for redirects := 0; len(queue) > 0; {
 		addr := queue[0]
 		queue = queue[1:]
-		reply, err := c.requester.ask(ctx, addr, request)
+		if asked[addr] {
+			continue
+		}
+		asked[addr] = true
+		reply, err := c.askNext(ctx, addr, len(queue), request)
 		if err != nil {
 			err = controlError(addr, err)
 			if errors.Is(err, ErrOutcomeUnknown) && request.Kind != wire.ControlStatus && request.Kind != wire.ControlCanStop {
@@ -195,38 +228,60 @@ func (c *ControlClient) round(ctx context.Context, request *wire.ControlRequest)
 		case wire.ControlDone:
 			return reply, nil
 		case wire.ControlRejected:
-			return nil, fmt.Errorf("%w: %s", ErrControlRejected, reasonOf(reply))
+			return nil, &rejection{reasonOf(reply)}
 		case wire.ControlUnknown:
 			return nil, fmt.Errorf("%s: %w", addr, ErrOutcomeUnknown)
 		}
 		if request.Kind == wire.ControlCanStop && request.Seat == 0 {
 			request.Seat = reply.Seat // the leader must know who was asked
 		}
-		problems = append(problems, fmt.Errorf("%s: %w: %s", addr, ErrNoLeader, reasonOf(reply)))
+		problems = append(problems, &notLeading{addr, reasonOf(reply)})
 		if reply.Leader != "" && redirects < mostRedirects {
 			redirects++
-			queue = append([]string{reply.Leader}, slices.DeleteFunc(queue, func(a string) bool { return a == reply.Leader })...)
+			queue = append([]string{reply.Leader}, queue...)
 		}
 	}
 	return nil, worst(problems)
 }
 
+// askNext asks the node at addr, which others come after: one that is silent must not take their time as well.
+func (c *ControlClient) askNext(ctx context.Context, addr string, others int, request *wire.ControlRequest) (*wire.ControlReply, error) {
+	r := c.requester
+	if deadline, ok := ctx.Deadline(); ok {
+		r.limits.handshake = min(r.limits.handshake, untilDeadline(deadline)/time.Duration(others+1))
+	}
+	return r.ask(ctx, addr, request)
+}
+
+// rejection is an ErrControlRejected.
+type rejection struct{ why string }
+
+func (r *rejection) Error() string { return ErrControlRejected.Error() + ": " + r.why }
+func (r *rejection) Unwrap() error { return ErrControlRejected }
+
+// notLeading is what a node says that does not lead and serve.
+type notLeading struct{ addr, why string }
+
+func (n *notLeading) Error() string { return n.addr + ": " + n.why }
+func (n *notLeading) Unwrap() error { return ErrNoLeader }
+
 // worst returns all problems of a round as the one that is most worth to be told: a wrong secret, then that there is no leader.
 func worst(problems []error) error {
 	all := errors.Join(problems...)
-	for _, sentinel := range []error{ErrClusterSecret, ErrNoLeader} {
-		if errors.Is(all, sentinel) {
-			return all
-		}
+	switch {
+	case errors.Is(all, ErrClusterSecret):
+		return all
+	case errors.Is(all, ErrNoLeader):
+		return fmt.Errorf("%w\n%w", ErrNoLeader, all)
 	}
-	return fmt.Errorf("%w: %w", ErrClusterUnreachable, all)
+	return fmt.Errorf("%w\n%w", ErrClusterUnreachable, all)
 }
 
 // reasonOf puts a reply that is no success into words.
 func reasonOf(r *wire.ControlReply) string {
 	switch {
 	case r.Text != "":
-		return r.Text
+		return strings.TrimPrefix(r.Text, "raft: ")
 	case r.Reason != 0:
 		return raft.Reason(r.Reason).Error()
 	case r.Leader != "":
@@ -238,11 +293,21 @@ func reasonOf(r *wire.ControlReply) string {
 // controlError sorts an error of asking the node at addr.
 func controlError(addr string, err error) error {
 	var unproved *unprovedRefusal
+	var plain tls.RecordHeaderError
+	var fault wire.PeerFault
+	var theirs *tls.CertificateVerificationError
+	var op *net.OpError
 	switch {
 	case errors.Is(err, errPeerSecret), errors.As(err, &unproved) && unproved.reason == raft.RefuseSecret:
 		return fmt.Errorf("%s: %w", addr, ErrClusterSecret)
 	case errors.Is(err, errRequestSent):
 		return fmt.Errorf("%s: %w (%w)", addr, ErrOutcomeUnknown, err)
+	case errors.As(err, &theirs):
+		return fmt.Errorf("%s: %w: compare TICKETING_PEER_TLS_CA with the node's, and look at the dates of its certificate", addr, err)
+	case errors.As(err, &op) && op.Op == "remote error": // an alert of TLS
+		return fmt.Errorf("%s: %w: the node refuses the certificate in TICKETING_PEER_TLS_CERT; take one of the nodes' CA that is valid now", addr, err)
+	case errors.As(err, &plain), errors.As(err, &fault), errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: %w: give the peer port, and TICKETING_PEER_TLS_* if and only if the nodes have them", addr, err)
 	}
 	return fmt.Errorf("%s: %w", addr, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,67 @@ func TestControlWaitsForALeader(t *testing.T) {
 	silent := answering(t, 1, func(*wire.ControlRequest) *wire.ControlReply { cancel(); return nil })
 	if _, err := controlClient(t, secretA, silent.addr().String()).Abort(ctx); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("no answer: %v", err)
+	}
+}
+
+// A node that accepts and says nothing does not take the time of those behind it, and what was found before the time was over is
+// what is told.
+func TestControlWithASilentNode(t *testing.T) {
+	_, silent := listenRaw(t)
+	follower := answering(t, 1, func(*wire.ControlRequest) *wire.ControlReply {
+		return &wire.ControlReply{Code: wire.ControlNotLeader, Text: "raft: not the leader"}
+	})
+	leader := answering(t, 2, func(*wire.ControlRequest) *wire.ControlReply { return &wire.ControlReply{Code: wire.ControlDone} })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := controlClient(t, secretA, silent, leader.addr().String()).Transfer(ctx, 0); err != nil {
+		t.Errorf("with a leader behind a silent node: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := controlClient(t, secretA, silent, follower.addr().String()).Transfer(ctx, 0)
+	if want := follower.addr().String() + ": not the leader"; !errors.Is(err, ErrNoLeader) || !strings.Contains(err.Error(), want) {
+		t.Errorf("without a leader: %v; want %q in it", err, want)
+	}
+}
+
+func TestControlAsksNobodyTwiceInARound(t *testing.T) {
+	asked := map[string]int{}
+	var addr [2]string
+	for i := range addr {
+		addr[i] = answering(t, raft.NodeID(i+1), func(*wire.ControlRequest) *wire.ControlReply {
+			asked[addr[i]]++
+			return &wire.ControlReply{Code: wire.ControlNotLeader, Leader: addr[1-i]}
+		}).addr().String()
+	}
+	_, err := controlClient(t, secretA, addr[:]...).round(background(t), &wire.ControlRequest{Kind: wire.ControlAbort})
+	if !errors.Is(err, ErrNoLeader) || asked[addr[0]] != 1 || asked[addr[1]] != 1 {
+		t.Errorf("two followers that name each other: asked %v, %v", asked, err)
+	}
+}
+
+func TestCheckPeerAddress(t *testing.T) {
+	for addr, good := range map[string]bool{
+		"10.0.0.1:5325": true, "n1:5325": true, "[::1]:5325": true,
+		"": false, "n1": false, "n1:0": false, ":5325": false, "0.0.0.0:5325": false, "[::]:5325": false, "n1:70000": false, "a b:1": false,
+		strings.Repeat("a", 250) + ":5325": true, strings.Repeat("a", 251) + ":5325": false,
+	} {
+		if err := CheckPeerAddress(addr); (err == nil) != good {
+			t.Errorf("%q: %v", addr, err)
+		}
+	}
+	secrets := [][]byte{[]byte(secretA)}
+	if _, err := NewControlClient(ControlConfig{Peers: []string{"n1"}, Secrets: secrets}); err == nil {
+		t.Error("a client of a node without a port")
+	}
+	c := controlClient(t, secretA, "127.0.0.1:1")
+	for _, request := range []struct {
+		addr  string
+		valid time.Duration
+	}{{"n9", time.Minute}, {"n9:1", time.Millisecond}, {"n9:1", 25 * time.Hour}} {
+		if _, err := c.Prepare(background(t), 2, request.addr, request.valid); err == nil || errors.Is(err, ErrClusterUnreachable) {
+			t.Errorf("prepared %+v: %v", request, err)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"ticketing.internal/auth"
@@ -124,12 +126,21 @@ func (m *member) transfer(seat raft.Seat) *wire.ControlReply {
 	var to raft.Member
 	if seat != 0 {
 		voter := m.node.Registry().Voter(seat)
-		if voter == nil {
+		switch {
+		case voter == nil:
 			return m.refusalReply(raft.ReasonUnknownSeat)
+		case voter.Member == m.self && m.replica.state.Role == raft.RoleLeader:
+			return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Text: m.seatText(voter.Member) + " leads already"}
 		}
 		to = voter.Member
 	}
-	if err := m.node.TransferLeadership(to); err != nil {
+	err := m.node.TransferLeadership(to)
+	switch {
+	case errors.Is(err, raft.ErrNotEligible) && seat != 0:
+		return &wire.ControlReply{Code: wire.ControlRejected, Text: m.absence(to) + ": start it, or name another seat"}
+	case errors.Is(err, raft.ErrNotEligible):
+		return &wire.ControlReply{Code: wire.ControlRejected, Text: "no other node answers: start one"}
+	case err != nil:
 		return m.refusalReply(err)
 	}
 	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain}
@@ -149,13 +160,51 @@ func (m *member) canStop(seat raft.Seat) *wire.ControlReply {
 	}
 	err := m.node.MayStop(voter.Member)
 	var refusal raft.StopRefusal
-	if errors.As(err, &refusal) {
-		return &wire.ControlReply{Code: wire.ControlRejected, Text: err.Error()}
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, &refusal) && refusal.Reason != 0:
+		why := "a change of the members is under way: wait for it"
+		if r := m.node.Registry().Replacement; r != nil {
+			why = fmt.Sprintf("seat %d is being replaced by node %d (%s): wait for it, or give it up with ticketing cluster abort", r.Seat, r.Newcomer.NodeID, phaseName(r))
+		}
+		return &wire.ControlReply{Code: wire.ControlRejected, Text: why}
+	case errors.As(err, &refusal):
+		return &wire.ControlReply{Code: wire.ControlRejected, Text: fmt.Sprintf("%s, and every other node must be up to date before seat %d may stop: "+
+			"wait, or start it", m.absence(refusal.Member), seat)}
+	case err != nil:
 		return m.refusalReply(err)
 	}
-	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Seat: uint8(seat)}
+	return &wire.ControlReply{Code: wire.ControlDone, Domain: m.plan.domain, Seat: uint8(seat), Text: m.seatText(voter.Member) + " may stop"}
+}
+
+// seatText names a member as operators do.
+func (m *member) seatText(of raft.Member) string {
+	info := m.node.Registry().Member(of)
+	if info == nil {
+		return of.String()
+	}
+	return fmt.Sprintf("seat %d (%s)", info.Seat, info.PeerAddr)
+}
+
+// absence says in which way a voter is not there for the leader, which this node is.
+func (m *member) absence(of raft.Member) string {
+	st := m.node.Status()
+	i := slices.IndexFunc(st.Peers, func(p raft.PeerStatus) bool { return p.Member == of })
+	if i < 0 {
+		return m.seatText(of) + " is new"
+	}
+	p := st.Peers[i]
+	silence := time.Duration(p.HeardTicks) * raftTick
+	switch {
+	case !p.Heard:
+		return m.seatText(of) + " does not answer"
+	case silence > 3*m.cluster.Heartbeat:
+		return fmt.Sprintf("%s has not answered for %v", m.seatText(of), silence)
+	case p.Snapshot:
+		return m.seatText(of) + " is being sent a snapshot"
+	case p.Match < st.Last:
+		return fmt.Sprintf("%s is %d entries behind", m.seatText(of), st.Last-p.Match)
+	}
+	return m.seatText(of) + " is catching up"
 }
 
 func (m *member) statusReply() *wire.ControlReply {

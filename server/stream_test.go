@@ -22,13 +22,19 @@ import (
 // writeCertificate makes a self-signed certificate for 127.0.0.1 and returns its files and a pool that trusts it.
 func writeCertificate(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	t.Helper()
+	return writeCertificateUntil(t, time.Now().Add(time.Hour))
+}
+
+// writeCertificateUntil does the same with one that ends at notAfter.
+func writeCertificateUntil(t *testing.T, notAfter time.Time) (cert, key string, trust *x509.CertPool) {
+	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 
 	"ticketing.internal/client"
 	"ticketing.internal/wire"
@@ -59,15 +60,12 @@ func usageError(format string, args ...any) error {
 func exitCode(err error) int {
 	var known *exitError
 	var busy *client.BusyError
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var alert tls.AlertError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &known):
 		return known.code
-	case errors.Is(err, client.ErrAuth), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &alert):
+	case errors.Is(err, client.ErrAuth), isCertificate(err):
 		return exitAuth
 	case errors.Is(err, client.ErrIndeterminate), errors.Is(err, client.ErrUnconfirmed):
 		return exitIndeterminate
@@ -82,4 +80,13 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	return exitNegative
+}
+
+// isCertificate reports whether a TLS handshake failed for a certificate, of either side. What the other side refuses comes as an
+// alert, which crypto/tls shows by the operation alone.
+func isCertificate(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var op *net.OpError
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &op) && op.Op == "remote error"
 }

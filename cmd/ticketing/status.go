@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -32,20 +36,8 @@ func statusCommand() *command {
 		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		var nodes []nodeReport
-		var problems []error
-		ready := true
-		for _, e := range f.endpoints() {
-			n := nodeReport{Admin: e.url}
-			status, raw, err := e.status(ctx)
-			if err != nil {
-				problems = append(problems, err)
-				n.Error = err.Error()
-			}
-			n.status, n.Status = status, raw
-			ready = ready && status.Ready
-			nodes = append(nodes, n)
-		}
+		nodes, problems := askAll(ctx, f.endpoints())
+		ready := !slices.ContainsFunc(nodes, func(n nodeReport) bool { return !n.status.Ready })
 		if len(problems) == len(nodes) {
 			return joinUnreachable(problems)
 		}
@@ -76,6 +68,24 @@ type nodeReport struct {
 	status nodeStatus
 }
 
+// askAll asks all endpoints at the same time, so that one that is silent does not keep the others waiting.
+func askAll(ctx context.Context, endpoints []*adminEndpoint) (nodes []nodeReport, problems []error) {
+	nodes, problems = make([]nodeReport, len(endpoints)), make([]error, len(endpoints))
+	var asking sync.WaitGroup
+	for i, e := range endpoints {
+		asking.Go(func() {
+			n := &nodes[i]
+			n.Admin = e.url
+			n.status, n.Status, problems[i] = e.status(ctx)
+			if problems[i] != nil {
+				n.Error = problems[i].Error()
+			}
+		})
+	}
+	asking.Wait()
+	return nodes, slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+}
+
 func printNode(w io.Writer, s nodeStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name string, value any) { fmt.Fprintf(t, "%s\t%v\n", name, value) }
@@ -99,19 +109,38 @@ func printNode(w io.Writer, s nodeStatus) error {
 	return t.Flush()
 }
 
+// printNodes shows a line for each endpoint, and below them why one is not ready: as a cell that would tear the table apart.
 func printNodes(w io.Writer, nodes []nodeReport) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ADMIN\tROLE\tREADY\tSEAT\tTERM\tLEADER\tHELD\tWAITERS\tCONNECTIONS\tUP\n")
+	var reasons []string
 	for _, n := range nodes {
+		s, ready := n.status, "yes"
 		if n.Error != "" {
-			fmt.Fprintf(t, "%s\t-\t%q\n", n.Admin, n.Error)
+			fmt.Fprintf(t, "%s\t-\tno\t-\t-\t-\t-\t-\t-\t-\n", n.Admin)
+			reasons = append(reasons, fmt.Sprintf("%s: %s", n.Admin, plainText(n.Error)))
 			continue
 		}
-		s := n.status
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%d\t%s\t%d\t%s\n", n.Admin, plain(s.Role), readiness(s), s.Seat, s.Term, leaderOf(s),
+		if !s.Ready {
+			ready = "no"
+			reasons = append(reasons, fmt.Sprintf("%s: %s", n.Admin, strconv.Quote(s.WhyNotReady)))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%d\t%s\t%d\t%s\n", n.Admin, plain(s.Role), ready, s.Seat, s.Term, leaderOf(s),
 			s.HeldKeys, count(s.Waiters), s.Connections, uptime(s))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || len(reasons) == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nnot ready:\n  %s\n", strings.Join(reasons, "\n  "))
+	return err
+}
+
+// plainText returns a sentence that a server sent, quoted if it could steer a terminal.
+func plainText(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
 }
 
 func readiness(s nodeStatus) string {

@@ -1,10 +1,39 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"ticketing.internal/server"
 )
+
+func clusterStatusCommand() *command {
+	flags := newFlags("cluster status")
+	asJSON := flags.Bool("json", false, "print JSON: the fields of /status")
+	return asksCluster(&command{
+		name:    "cluster status",
+		summary: "show the cluster as its leader sees it",
+		exits:   []string{"0 done"},
+		example: "ticketing cluster status --peer 10.0.0.1:5325",
+		flags:   flags,
+	}, nil, func(ctx context.Context, p *process, client *server.ControlClient) error {
+		data, err := client.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return writeJSON(p.stdout, json.RawMessage(data))
+		}
+		var s nodeStatus
+		if err := json.Unmarshal(data, &s); err != nil {
+			return fmt.Errorf("the answer of the leader: %w", err)
+		}
+		return printCluster(p.stdout, s)
+	})
+}
 
 // printCluster shows a cluster as its leader sees it.
 func printCluster(w io.Writer, s nodeStatus) error {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// An endpoint that does not answer, or is not ready, leaves the columns of the others where they are.
+func TestStatusKeepsItsColumns(t *testing.T) {
+	up := nodeStatus{Role: "follower", Ready: true, Seat: 1, Term: 12, HeldKeys: 100000}
+	waiting := up
+	waiting.Ready, waiting.WhyNotReady = false, "no leader is known: \x1b[2J"
+	nodes := []nodeReport{
+		{Admin: "http://127.0.0.1:5425", status: up},
+		{Admin: "http://127.0.0.1:5426", Error: `Get "http://127.0.0.1:5426/status": connection refused`},
+		{Admin: "http://127.0.0.1:5427", status: waiting},
+		{Admin: "http://127.0.0.1:5428", status: up},
+	}
+	var out bytes.Buffer
+	if err := printNodes(&out, nodes); err != nil {
+		t.Fatal(err)
+	}
+	table, reasons, _ := strings.Cut(out.String(), "\n\n")
+	lines := strings.Split(table, "\n")
+	for _, column := range []string{"ROLE", "READY", "SEAT", "TERM", "LEADER", "HELD", "WAITERS", "CONNECTIONS", "UP"} {
+		at := strings.Index(lines[0], column)
+		for _, line := range lines[1:] {
+			if len(line) <= at || line[at-1] != ' ' || line[at] == ' ' {
+				t.Errorf("nothing begins under %s at %d of %q", column, at, line)
+			}
+		}
+	}
+	for _, want := range []string{
+		`http://127.0.0.1:5426: Get "http://127.0.0.1:5426/status": connection refused`, `http://127.0.0.1:5427: "no leader is known: \x1b[2J"`,
+	} {
+		if !strings.Contains(reasons, want) {
+			t.Errorf("no %q below the table:\n%s", want, reasons)
+		}
+	}
+}
