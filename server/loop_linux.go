@@ -93,7 +93,8 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 	return l, nil
 }
 
-// run serves until stop. It closes every connection that is left.
+// run serves until stop. It closes every connection that is left. The poller stays open until transport.close: connections of
+// other nodes may still wake the loop, which must not write to a descriptor that is somebody else's by then.
 func (l *loop) run() {
 	defer close(l.done)
 	l.turnEnded(l.engine.clock.mono())
@@ -112,7 +113,6 @@ func (l *loop) run() {
 		}
 	}
 	l.closeAll()
-	l.poller.close()
 }
 
 // stop ends run and waits for it.

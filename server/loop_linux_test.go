@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ticketing.internal/wire"
 )
 
@@ -76,4 +78,28 @@ func TestEvictionOfAHandshakeSparesSessions(t *testing.T) {
 	c.expect(wire.OpPong, 0, 2)
 	ts.engine.send(mail{to: session, kind: mailEvict})
 	await(t, "the end of the connection", func() bool { n, _, _ := ts.admission.load(); return n == 0 })
+}
+
+// A loop that has ended may still be woken until everything else has: its descriptors are nobody else's until then.
+func TestLateWakeOfALoop(t *testing.T) {
+	ts := openServer(t, 1, nil)
+	defer ts.release()
+	ts.transport.run()
+	ts.transport.stop()
+	var others []int
+	for range 4 {
+		fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		others = append(others, fd)
+	}
+	ts.transport.loops[0].shard.wake()
+	for _, fd := range others {
+		var count [8]byte
+		if _, errno := readNow(fd, count[:]); errno != unix.EAGAIN {
+			t.Errorf("descriptor %d, opened after the end of the loop, was written to", fd)
+		}
+	}
 }

@@ -238,6 +238,9 @@ func (s *Server) release() {
 			s.engine.authority.release()
 		}
 	}
+	if s.transport != nil {
+		s.transport.close()
+	}
 }
 
 // footprintPause is how often pages of the executable that are not in use are given back.

@@ -65,6 +65,13 @@ func (t *transport) stop() {
 	}
 }
 
+// close gives back what the loops wait with. They have ended, or were never run, and nobody wakes them any more.
+func (t *transport) close() {
+	for _, l := range t.loops {
+		l.poller.close()
+	}
+}
+
 // raiseFileLimit raises the limit of open files to what the system allows, and returns it.
 func raiseFileLimit() int {
 	var limit unix.Rlimit

@@ -42,6 +42,8 @@ func (t *transport) stop() {
 	<-t.done
 }
 
+func (t *transport) close() {}
+
 // keepTime judges timers at short intervals. After a gap they wait, so that what has arrived is read first.
 func (t *transport) keepTime() {
 	defer close(t.done)
