@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"ticketing.internal/tlsconf"
@@ -41,12 +40,8 @@ type peerConn struct {
 
 	writing sync.Mutex // held by whoever writes
 	// Guarded by writing.
-	out       []byte // taken from the queue
-	sent      int    // of out
-	raw       syscall.RawConn
-	directFn  func(fd uintptr) bool // writes once, without waiting
-	directN   int
-	directErr error
+	out  []byte // taken from the queue
+	sent int    // of out
 }
 
 // peerLinger is how long a last word may take to leave and the other side to close.
@@ -94,13 +89,6 @@ func (c *peerConn) start(r peerReader) (err error) {
 	c.tcp.SetDeadline(time.Time{})
 	if r != nil && c.tls == nil {
 		return c.handTo(r)
-	}
-	if c.tls == nil && directWrites {
-		raw, err := c.tcp.SyscallConn()
-		if err != nil {
-			return err
-		}
-		c.raw, c.directFn = raw, c.writeOnce
 	}
 	c.t.running.Add(1)
 	go c.write()
@@ -257,13 +245,19 @@ func (c *peerConn) close() {
 	})
 }
 
-// push writes what can be written without waiting, and leaves the rest to the writer.
+// push writes what can be written without waiting, and leaves the rest to the carrier or the writer.
 func (c *peerConn) push() {
+	if c.carrier == nil {
+		if c.queue.waiting() {
+			c.wake()
+		}
+		return
+	}
 	for c.queue.waiting() {
 		if !c.writing.TryLock() {
 			return // who writes now looks again afterwards
 		}
-		all := c.writeDirect()
+		all := c.writeSome()
 		c.writing.Unlock()
 		if !all {
 			c.wake()
@@ -287,7 +281,7 @@ func (c *peerConn) wake() {
 // resume goes on where push had to stop, for a peerReader.
 func (c *peerConn) resume() {
 	c.writing.Lock()
-	all := c.writeDirect()
+	all := c.writeSome()
 	c.writing.Unlock()
 	switch {
 	case !all:
@@ -299,37 +293,18 @@ func (c *peerConn) resume() {
 	}
 }
 
-// writeDirect reports whether all is written, or nothing can be any more. Called with writing held.
-func (c *peerConn) writeDirect() (all bool) {
-	if c.carrier == nil && c.raw == nil {
-		return false
-	}
+// writeSome has the carrier write what the kernel takes. It reports whether all is written. Called with writing held.
+func (c *peerConn) writeSome() (all bool) {
 	for c.fill() {
-		n, err := c.writeSome()
+		n, err := c.carrier.write(c.out[c.sent:])
 		if err != nil {
 			c.close()
-			return true
+			return false
 		}
 		if c.sent += n; c.sent < len(c.out) {
 			return false
 		}
 	}
-	return true
-}
-
-// writeSome writes what the kernel takes without waiting.
-func (c *peerConn) writeSome() (n int, err error) {
-	if c.carrier != nil {
-		return c.carrier.write(c.out[c.sent:])
-	}
-	if err := c.raw.Write(c.directFn); err != nil {
-		return 0, err
-	}
-	return c.directN, c.directErr
-}
-
-func (c *peerConn) writeOnce(fd uintptr) bool {
-	c.directN, c.directErr = writeDirect(fd, c.out[c.sent:])
 	return true
 }
 

@@ -269,6 +269,14 @@ func testSlowPeer(t *testing.T, o peerNodeOptions) {
 		n.send(appendMessage(peerMember(2), 200_000))
 		n.flush()
 	}
+	// Its end holds nobody up, although much waits for it.
+	c.close()
+	c.push()
+	if c.carrier != nil {
+		c.resume()
+	}
+	rawClient(t, n, peerMember(3), wire.PeerRolePeer).say(wire.PeerTypeAccepted, "still here")
+	n.driver.await(t, "received")
 }
 
 // What is queued while somebody else writes is written without a further flush.

@@ -20,20 +20,3 @@ func boundUnsent(nc *net.TCPConn) {
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, peerUnsentBytes)
 	})
 }
-
-// directWrites reports that writeDirect can be used.
-const directWrites = true
-
-// writeDirect writes what the kernel takes at once: n may be less than len(b).
-func writeDirect(fd uintptr, b []byte) (n int, err error) {
-	for {
-		n, err = unix.Write(int(fd), b)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err == unix.EAGAIN {
-		return 0, nil
-	}
-	return max(n, 0), err
-}
