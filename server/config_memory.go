@@ -17,8 +17,8 @@ const (
 	processBytes       = 12 << 20
 	keyBytes           = 240 // with the longest key
 	waiterBytes        = 88
-	legacyGrantBytes   = 330 // what a v0 connection remembers of a key that it holds, with the longest name
-	legacyWaiterBytes  = 500 // and of one that it waits for
+	legacyGrantBytes   = 400 // what a v0 connection remembers of a key that it holds, with the longest key
+	legacyWaiterBytes  = 600 // and of one that it waits for
 	connectionBytes    = 1 << 10
 	tlsConnectionBytes = 80 << 10
 	snapshotLockBytes  = 208 // 161 with the longest key, and the room that a growing buffer leaves
