@@ -138,6 +138,15 @@ func TestClusterInit(t *testing.T) {
 	}
 }
 
+func TestClusterHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"help", "cluster"}, {"cluster", "--help"}, {"cluster", "-h"}, {"cluster", "help"}} {
+		run(t, nil, args...).said(t, strings.Join(args, " "), exitOK, "Usage: ticketing cluster init", "Usage: ticketing cluster can-stop")
+	}
+	run(t, nil, "cluster").said(t, "cluster alone", exitUsage, "ticketing help cluster")
+	run(t, nil, "cluster", "stat").said(t, "cluster stat", exitUsage, "did you mean cluster status?")
+}
+
 // nodeCA issues certificates for nodes and commands.
 type nodeCA struct {
 	t    *testing.T

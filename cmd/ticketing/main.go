@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 func main() {
@@ -34,6 +35,9 @@ func (p *process) run(args []string) int {
 	}
 	if later(name) {
 		return p.report(name, usageError("not in this version"))
+	}
+	if name == "cluster help" || name == "cluster" && slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "-help" || a == "--help" }) {
+		return p.report("help", runHelp(p, arguments{before: []string{"cluster"}}))
 	}
 	if name == "cluster" {
 		return p.report(name, usageError("what of the cluster? init, status, replace, abort, transfer or can-stop: ticketing help cluster"))
