@@ -8,7 +8,9 @@ import (
 // that is taken back goes to the next waiter.
 func (l *loop) flush() {
 	for len(l.dirty) > 0 || len(l.ended) > 0 {
-		for i := 0; i < len(l.dirty); i++ {
+		// The last first: the grant of a hand-off comes behind the reply to the release that brought it about, and whoever
+		// gets it has waited for it.
+		for i := len(l.dirty) - 1; i >= 0; i-- {
 			if c := l.dirty[i]; c.state != stateClosed {
 				l.write(c)
 			}
