@@ -153,7 +153,7 @@ func (l *loop) servePeer(ev *unix.EpollEvent) {
 	p := l.peers[i]
 	if ev.Events&unix.EPOLLOUT != 0 {
 		p.setFull(false)
-		p.conn.resume()
+		p.resume()
 	}
 	if ev.Events&(unix.EPOLLIN|unix.EPOLLHUP|unix.EPOLLERR) == 0 {
 		return
@@ -164,6 +164,22 @@ func (l *loop) servePeer(ev *unix.EpollEvent) {
 	}
 	p.sort(err)
 	l.heard = append(l.heard, p)
+}
+
+// resume goes on where peerConn.push had to stop.
+func (p *loopPeer) resume() {
+	c := p.conn
+	c.writing.Lock()
+	all := c.writeSome()
+	c.writing.Unlock()
+	switch {
+	case !all:
+		p.awaitRoom()
+	case c.ending.Load():
+		c.lastWord()
+	default:
+		c.push() // somebody may have found it writing meanwhile
+	}
 }
 
 // sort takes the whole frames that have arrived apart. Those that come after this side's last word are thrown away.

@@ -55,7 +55,7 @@ type peerCarrier interface {
 	run() (last *wire.PeerFrame, err error)
 	// write sends what the kernel takes of b at once: n may be less than len(b).
 	write(b []byte) (n int, err error)
-	// awaitRoom has peerConn.resume called when the kernel takes more.
+	// awaitRoom has what waits written when the kernel takes more.
 	awaitRoom()
 	// closeWrite ends the sending direction.
 	closeWrite()

@@ -278,21 +278,6 @@ func (c *peerConn) wake() {
 	}
 }
 
-// resume goes on where push had to stop, for a peerReader.
-func (c *peerConn) resume() {
-	c.writing.Lock()
-	all := c.writeSome()
-	c.writing.Unlock()
-	switch {
-	case !all:
-		c.wake()
-	case c.ending.Load():
-		c.lastWord()
-	default:
-		c.push() // somebody may have found it writing meanwhile
-	}
-}
-
 // writeSome has the carrier write what the kernel takes. It reports whether all is written. Called with writing held.
 func (c *peerConn) writeSome() (all bool) {
 	for c.fill() {

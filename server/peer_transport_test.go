@@ -276,9 +276,6 @@ func testSlowPeer(t *testing.T, o peerNodeOptions) {
 	c.writing.Unlock()
 	c.queue.add(wire.PeerTypeAppendEntries, 0, func(dst []byte) []byte { return append(dst, "too late"...) })
 	c.push()
-	if c.carrier != nil {
-		c.resume()
-	}
 	rawClient(t, n, peerMember(3), wire.PeerRolePeer).say(wire.PeerTypeAccepted, "still here")
 	n.driver.await(t, "received")
 }
