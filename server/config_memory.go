@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 	"unsafe"
 
 	"ticketing.internal/raft"
@@ -54,7 +53,7 @@ func (c *Config) memoryAtWorst() []memoryItem {
 	}
 	if c.Legacy {
 		items = append(items,
-			memoryItem{"held keys, remembered for v0", keys, legacyGrantBytes},
+			memoryItem{"grants remembered for v0", legacyGrantsPerKey * keys, legacyGrantBytes},
 			memoryItem{"waiters, remembered for v0", waiters, legacyWaiterBytes})
 	}
 	items = append(items, memoryItem{"connections", connections, connectionBytes})
@@ -91,10 +90,6 @@ func (c *Config) describeMemory(w io.Writer) {
 	fmt.Fprintf(tabs, "in all\t\t%s\t\n", formatMebibytes(sum))
 	fmt.Fprintf(tabs, "with garbage, before it is collected (GOGC=100)\t\t%s\t\n", formatMebibytes(2*sum))
 	tabs.Flush()
-	if c.Legacy {
-		fmt.Fprintf(w, "not in the sum: each v0 connection whose client never releases: up to %d grants more (TICKETING_MAX_IN_FLIGHT), %s, which are "+
-			"remembered for %v after their leases\n", c.MaxInFlight, formatMebibytes(int64(c.MaxInFlight)*legacyGrantBytes), time.Duration(legacyMemory))
-	}
 }
 
 func formatMebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mebibyte) }

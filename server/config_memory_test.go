@@ -146,7 +146,7 @@ func TestMemoryConstantsOfV0(t *testing.T) {
 	const n = 1<<16*7/8 + 1
 	key := make([]byte, wire.MaxKey)
 	empty := heapInUse()
-	waiting := newLegacySession()
+	waiting := newLegacySession(new(legacyRoom))
 	for i := range n {
 		longestKey(key, i)
 		k := waiting.key(key)
@@ -155,7 +155,7 @@ func TestMemoryConstantsOfV0(t *testing.T) {
 		waiting.calls[uint64(i)+1] = call
 	}
 	waiters := heapInUse()
-	holding := newLegacySession()
+	holding := newLegacySession(new(legacyRoom))
 	for i := range n {
 		longestKey(key, i)
 		k := holding.key(key)

@@ -36,6 +36,7 @@ type engine struct {
 
 	request  wire.Request  // scratch of the request path
 	owners   *rand.ChaCha8 // of v0 acquires
+	legacy   legacyRoom
 	counters counters
 
 	// Immutable.
@@ -177,6 +178,9 @@ func (e *engine) open(c *conn, name string) {
 func (e *engine) closeSession(now lock.Time, c *conn) {
 	if c.session == 0 {
 		return
+	}
+	if c.legacy != nil {
+		c.legacy.end()
 	}
 	e.sessions[c.session] = nil
 	e.manager.CloseSession(now, c.session)

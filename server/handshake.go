@@ -113,7 +113,7 @@ func (e *engine) helloV0(c *conn, data []byte) (used int) {
 		e.deny(c, wire.V0)
 		return len(data)
 	}
-	c.legacy = newLegacySession()
+	c.legacy = newLegacySession(&e.legacy)
 	e.open(c, "")
 	c.shake = nil
 	return n

@@ -17,9 +17,16 @@ type legacySession struct {
 	calls  map[uint64]*legacyCall // with the manager, by owner
 	open   int                    // unanswered calls, those included whose outcome waits for an older call's
 	grants int                    // remembered over all keys
+	room   *legacyRoom            // for those of all sessions
 	sweep  int                    // number of grants at which those long over are looked for
 	// squeezeAt is the mono ns before which no room is made for grants that there is none for.
 	squeezeAt int64
+}
+
+// legacyRoom is how many grants all sessions together remember, and may.
+type legacyRoom struct {
+	grants, limit int
+	squeezeAt     int64 // as in legacySession
 }
 
 // legacyKey is one key of one v0 connection.
@@ -49,13 +56,27 @@ type legacyGrant struct {
 const (
 	// legacyMemory is how long after its lease's end a grant is still what a release of its key means, in ns.
 	legacyMemory = 250 * int64(time.Second)
+	// legacyGrantsPerKey is how many grants all sessions may remember for each key that may be held: as many that are over as
+	// are not.
+	legacyGrantsPerKey = 2
+	// squeezePause is how long after it was looked for room in vain, or not, it is not looked for again, in ns: that looks at all.
+	squeezePause = int64(time.Second)
 	// leastSweep is the least number of remembered grants at which a session looks for those to forget.
 	leastSweep = 64
 )
 
-func newLegacySession() *legacySession {
-	return &legacySession{keys: map[string]*legacyKey{}, calls: map[uint64]*legacyCall{}, sweep: leastSweep}
+func newLegacySession(room *legacyRoom) *legacySession {
+	return &legacySession{keys: map[string]*legacyKey{}, calls: map[uint64]*legacyCall{}, room: room, sweep: leastSweep}
 }
+
+// count notes that n grants more are remembered.
+func (l *legacySession) count(n int) {
+	l.grants += n
+	l.room.grants += n
+}
+
+// end forgets all, when the session is over.
+func (l *legacySession) end() { l.count(-l.grants) }
 
 // consumeLegacy is the request path of v0.
 func (e *engine) consumeLegacy(now lock.Time, c *conn, data []byte) (rest []byte) {
@@ -98,7 +119,7 @@ func (e *engine) legacyAcquire(now lock.Time, c *conn, r *wire.LegacyRequest) {
 	call := &legacyCall{key: k, lease: uint32(r.LeaseSeconds) * 1000}
 	k.acquires = append(k.acquires, call)
 	l.open++
-	if !l.mayRemember(now.Mono, int(e.welcomer.inFlight)) {
+	if !e.mayRemember(now.Mono, l) {
 		call.outcome = wire.OpTimeout
 		l.settle(c, k)
 		return
@@ -148,7 +169,7 @@ func (e *engine) legacyRelease(now lock.Time, c *conn, r *wire.LegacyRequest) {
 	call := &legacyCall{key: k, release: true}
 	k.releases = append(k.releases, call)
 	l.open++
-	l.grants -= k.forget(now.Mono)
+	l.count(-k.forget(now.Mono))
 	if !wire.ValidKey(r.Key) {
 		e.events.badLegacyKey(c.remote)
 		c.sayLegacy(wire.InvalidKey)
@@ -160,7 +181,7 @@ func (e *engine) legacyRelease(now lock.Time, c *conn, r *wire.LegacyRequest) {
 	}
 	g := k.grants[0]
 	k.grants = k.grants[1:]
-	l.grants--
+	l.count(-1)
 	call.grant = g
 	l.calls[g.owner] = call
 	e.request = wire.Request{Op: wire.OpRelease, Owner: g.owner, Token: g.token, Key: r.Key}
@@ -182,7 +203,7 @@ func (l *legacySession) answer(e *engine, now lock.Time, c *conn, r *lock.Reply)
 		if call.release { // nothing happened: the grant is still there for the next attempt
 			call.key.grants = append(call.key.grants, call.grant)
 			slices.SortFunc(call.key.grants, func(a, b legacyGrant) int { return cmp.Compare(a.token, b.token) })
-			l.grants++
+			l.count(1)
 		} else {
 			call.outcome = wire.OpTimeout
 		}
@@ -191,7 +212,7 @@ func (l *legacySession) answer(e *engine, now lock.Time, c *conn, r *lock.Reply)
 		call.key.grants = append(call.key.grants, legacyGrant{
 			owner: r.Owner, token: r.Token, forget: now.Mono + int64(call.lease)*int64(time.Millisecond) + legacyMemory,
 		})
-		l.grants++
+		l.count(1)
 		l.maybeSweep(now.Mono)
 	}
 	l.settle(c, call.key)
@@ -259,18 +280,23 @@ func (k *legacyKey) forget(now int64) (dropped int) {
 	return dropped
 }
 
-// mayRemember reports whether there is room for one more grant, of at most limit. Where there is none, grants are forgotten as
-// soon as their leases have ended; that is looked for at most once a second, since it looks at all.
-func (l *legacySession) mayRemember(now int64, limit int) bool {
-	if l.grants < limit {
-		return true
+// mayRemember reports whether there is room for one more grant of l. Where there is none, grants are forgotten as soon as their
+// leases have ended.
+func (e *engine) mayRemember(now int64, l *legacySession) bool {
+	limit := int(e.welcomer.inFlight)
+	if l.grants >= limit && now >= l.squeezeAt {
+		l.squeezeAt = now + squeezePause
+		l.forgetAll(now + legacyMemory)
 	}
-	if now < l.squeezeAt {
-		return false
+	if r := l.room; r.grants >= r.limit && now >= r.squeezeAt {
+		r.squeezeAt = now + squeezePause
+		for _, c := range e.sessions {
+			if c != nil && c.legacy != nil {
+				c.legacy.forgetAll(now + legacyMemory)
+			}
+		}
 	}
-	l.squeezeAt = now + int64(time.Second)
-	l.forgetAll(now + legacyMemory)
-	return l.grants < limit
+	return l.grants < limit && l.room.grants < l.room.limit
 }
 
 // maybeSweep forgets over all keys once the number of remembered grants has doubled, so that callers who never release cost
@@ -286,7 +312,7 @@ func (l *legacySession) maybeSweep(now int64) {
 // forgetAll drops the grants of all keys that a release no longer means at now.
 func (l *legacySession) forgetAll(now int64) {
 	for name, k := range l.keys {
-		l.grants -= k.forget(now)
+		l.count(-k.forget(now))
 		if len(k.acquires)+len(k.releases)+len(k.grants) == 0 {
 			delete(l.keys, name)
 		}

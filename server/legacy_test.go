@@ -1,7 +1,9 @@
 package server
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"ticketing.internal/lock"
 	"ticketing.internal/wire"
@@ -83,11 +85,11 @@ func TestLegacyOff(t *testing.T) {
 }
 
 func TestLegacyMemoryOfGrantsIsSwept(t *testing.T) {
-	l := newLegacySession()
+	l := newLegacySession(new(legacyRoom))
 	for i := range 4 * leastSweep {
 		k := l.key([]byte{byte(i >> 8), byte(i)})
 		k.grants = append(k.grants, legacyGrant{owner: 1, token: uint64(i), forget: int64(i)})
-		l.grants++
+		l.count(1)
 		l.maybeSweep(int64(i)) // every older grant is over by now
 	}
 	if l.grants > leastSweep || len(l.keys) > leastSweep {
@@ -95,37 +97,58 @@ func TestLegacyMemoryOfGrantsIsSwept(t *testing.T) {
 	}
 }
 
+// legacyGrants gives l a grant of each name, if it may remember one more at now.
+func legacyGrants(e *engine, l *legacySession, now, leaseEnd int64, names ...byte) (remembered int) {
+	for _, name := range names {
+		if e.mayRemember(now, l) {
+			k := l.key([]byte{name})
+			k.grants = append(k.grants, legacyGrant{forget: leaseEnd + legacyMemory})
+			l.count(1)
+			remembered++
+		}
+	}
+	return remembered
+}
+
 // A client that never releases is held to a bound: what it is remembered for is forgotten as soon as leases end, and beyond
 // that it is granted nothing.
 func TestLegacyMemoryOfGrantsIsBounded(t *testing.T) {
-	const limit = 8
-	l := newLegacySession()
-	second := int64(1_000_000_000)
-	grant := func(name byte, leaseEnd int64) bool {
-		if !l.mayRemember(0, limit) {
-			return false
-		}
-		k := l.key([]byte{name})
-		k.grants = append(k.grants, legacyGrant{forget: leaseEnd + legacyMemory})
-		l.grants++
-		return true
+	const second = int64(time.Second)
+	e := &engine{welcomer: welcomer{inFlight: 4}, legacy: legacyRoom{limit: math.MaxInt}}
+	l := newLegacySession(&e.legacy)
+	if n := legacyGrants(e, l, 0, second, 1, 2); n != 2 {
+		t.Fatalf("%d of 2 grants are remembered", n)
 	}
-	for i := range byte(limit) {
-		if !grant(i, int64(i+1)*second) {
-			t.Fatalf("grant %d of %d is refused", i+1, limit)
-		}
+	if n := legacyGrants(e, l, 0, 9*second, 3, 4, 5); n != 2 {
+		t.Fatalf("%d grants more are remembered, where 4 may be", n)
 	}
-	if grant(99, second) {
-		t.Fatal("one more than the limit is remembered")
+	if n := legacyGrants(e, l, 5*second, 9*second, 6, 7, 8); n != 2 || l.grants != 4 {
+		t.Fatalf("%d grants more are remembered when 2 of 4 leases have ended, in all %d", n, l.grants)
 	}
-	if !l.mayRemember(5*second, limit) || l.grants != 3 {
-		t.Fatalf("%d grants are remembered when 5 of %d leases have ended", l.grants, limit)
+}
+
+// All sessions together are held to a bound too, and what has ended makes room whosever it was.
+func TestLegacyMemoryOfAllSessionsIsBounded(t *testing.T) {
+	const second = int64(time.Second)
+	e := &engine{welcomer: welcomer{inFlight: 100}, legacy: legacyRoom{limit: 6}}
+	a, b := newLegacySession(&e.legacy), newLegacySession(&e.legacy)
+	e.sessions = []*conn{nil, {legacy: a}, {legacy: b}, {}}
+	legacyGrants(e, a, 0, second, 1, 2, 3)
+	if n := legacyGrants(e, b, 0, 9*second, 4, 5, 6, 7); n != 3 {
+		t.Fatalf("%d grants are remembered beside 3 others, where 6 may be", n)
+	}
+	if n := legacyGrants(e, b, 2*second, 9*second, 7, 8, 9, 10); n != 3 || a.grants != 0 || len(a.keys) != 0 {
+		t.Fatalf("%d grants more are remembered when the 3 of the other session have ended, of which %d remain", n, a.grants)
+	}
+	b.end()
+	if e.legacy.grants != 0 {
+		t.Errorf("%d grants of sessions that are over are counted", e.legacy.grants)
 	}
 }
 
 // Releases that a server cannot carry out leave the grants in their order.
 func TestLegacyRefusedReleasesKeepTheOrder(t *testing.T) {
-	l := newLegacySession()
+	l := newLegacySession(new(legacyRoom))
 	k := l.key([]byte("k"))
 	c := &conn{legacy: l, shard: &shard{}}
 	for token := uint64(1); token <= 2; token++ {

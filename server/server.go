@@ -144,7 +144,7 @@ func (s *Server) buildEngine() error {
 		return fmt.Errorf("connecting to the service manager's socket (NOTIFY_SOCKET): %w", err)
 	}
 	e := &engine{
-		clock: s.clock, notifier: notifier, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
+		clock: s.clock, notifier: notifier, legacy: legacyRoom{limit: legacyGrantsPerKey * s.cfg.MaxKeys}, events: newEvents(s.clock, s.log), sessions: make([]*conn, 1),
 		welcomer: welcomer{legacy: s.cfg.Legacy, clientAddr: s.cfg.AdvertisedAddr(), inFlight: uint32(s.cfg.MaxInFlight)},
 	}
 	s.engine = e
