@@ -22,13 +22,7 @@ func drainPeer(p *rawPeer, arrived chan<- int) {
 
 func TestSendingAllocatesNothing(t *testing.T) {
 	n := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
-	l, addr := listenRaw(t)
-	n.dialsTo(peerTarget{member: peerMember(2), addr: addr})
-	p := acceptRaw(t, l, peerMember(2))
-	if err := p.shake.accept(); err != nil {
-		t.Fatal(err)
-	}
-	n.driver.await(t, "connected")
+	p := dialledRaw(t, n, peerMember(2))
 	arrived := make(chan int, 1024)
 	go drainPeer(p, arrived)
 	m := appendMessage(peerMember(2), 20_000)

@@ -332,6 +332,19 @@ func acceptRaw(t testing.TB, l net.Listener, m raft.Member) *rawPeer {
 	return newRawPeer(t, nc, m, clusterSecrets(t, secretA))
 }
 
+// dialledRaw makes n dial m, which a test plays by hand, and returns m's end of the connection, ready for frames.
+func dialledRaw(t testing.TB, n *peerNode, m raft.Member) *rawPeer {
+	t.Helper()
+	l, addr := listenRaw(t)
+	n.dialsTo(peerTarget{member: m, addr: addr})
+	p := acceptRaw(t, l, m)
+	if err := p.shake.accept(); err != nil {
+		t.Fatal(err)
+	}
+	n.driver.await(t, "connected")
+	return p
+}
+
 func frameBytes(kind wire.PeerType, body string) []byte {
 	b, start := wire.BeginPeerFrame(nil, kind, 0)
 	b, _ = wire.FinishPeerFrame(append(b, body...), start)
