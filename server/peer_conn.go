@@ -44,6 +44,10 @@ type peerConn struct {
 	sent int    // of out
 }
 
+// peerUserTimeoutMillis is how long what was sent to another node may stay unacknowledged, in ms. The kernel waits twice as long
+// before each of its attempts: when a path has healed that was cut for longer, a new connection gets through sooner than the old.
+const peerUserTimeoutMillis = 2_000
+
 // peerLinger is how long a last word may take to leave and the other side to close.
 const peerLinger = time.Second
 
@@ -65,7 +69,7 @@ func tunePeerSocket(tcp *net.TCPConn) {
 	tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: keepAliveIdleSeconds * time.Second, Interval: keepAliveIntervalSeconds * time.Second, Count: keepAliveProbes,
 	})
-	setUserTimeout(tcp)
+	setUserTimeout(tcp, peerUserTimeoutMillis)
 	boundUnsent(tcp)
 }
 

@@ -27,7 +27,7 @@ func (p *streamPort) accept() (*conn, error) {
 	nc.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: keepAliveIdleSeconds * time.Second, Interval: keepAliveIntervalSeconds * time.Second, Count: keepAliveProbes,
 	})
-	setUserTimeout(nc)
+	setUserTimeout(nc, userTimeoutMillis)
 	return newStream(p.engine, nc).conn, nil
 }
 

@@ -5,4 +5,4 @@ package server
 import "net"
 
 // setUserTimeout does nothing: these systems find a dead peer by keep-alive alone.
-func setUserTimeout(*net.TCPConn) {}
+func setUserTimeout(*net.TCPConn, int) {}

@@ -213,3 +213,24 @@ func TestChaosReplacedBehindPartition(t *testing.T) {
 	c.nodes = append(c.nodes, next)
 	c.finish()
 }
+
+// A cut that lasts makes the kernel wait longer and longer before it sends again. The nodes do not wait for that once the path is
+// there: they make new connections.
+func TestChaosLongCut(t *testing.T) {
+	t.Parallel()
+	c := startNetworkedCluster(t, 3, 0, false)
+	l := c.load()
+	l.progress()
+	hosts := c.network.hosts[:3]
+	first, rest := c.network.separate(hosts[:1], hosts[1:]), c.network.separate(hosts[1:2], hosts[2:])
+	pause(9 * time.Second) // the kernel would send again 12.6 s after the first loss
+	first()
+	rest()
+	healed := time.Now()
+	l.progress()
+	if took := time.Since(healed); took > 3*time.Second {
+		t.Errorf("grants go on %v after the end of a cut", took)
+	}
+	c.awaitReady(c.nodes...)
+	c.finish()
+}
