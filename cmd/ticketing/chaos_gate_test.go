@@ -12,17 +12,19 @@ import (
 
 // letter is a message of Raft on its way from one node to another.
 type letter struct {
-	from    raft.NodeID
-	to      *chaosNode
-	message *raft.Message
-	cut     bool // message was shortened
+	from, to raft.NodeID
+	message  *raft.Message
+	edited   bool // message was changed
 }
+
+// firstID is the NodeId of a node that took part in the bootstrap.
+func (n *chaosNode) firstID() raft.NodeID { return raft.NodeID(n.seat) }
 
 // cutAfter takes the entries behind an index away.
 func (l *letter) cutAfter(index uint64) {
 	for n, e := range l.message.Entries {
 		if e.Index > index {
-			l.message.Entries, l.cut = l.message.Entries[:n], true
+			l.message.Entries, l.edited = l.message.Entries[:n], true
 			return
 		}
 	}
@@ -98,59 +100,69 @@ func (g *gates) carry(outside net.Conn, n *chaosNode) {
 	if err != nil {
 		return // as if nobody were there: the other side finds its connection closed
 	}
+	defer inside.Close()
+	var hello wire.PeerHello
+	_, first, err := readFrame(outside)
+	if err != nil {
+		return
+	}
+	if err := wire.DecodePeerHello(first[wire.PeerHeaderSize:], &hello); err != nil {
+		g.t.Errorf("to seat %d: %v", n.seat, err)
+		return
+	}
+	if _, err := inside.Write(first); err != nil {
+		return
+	}
+	dialler, dialled := raft.NodeID(hello.Self.NodeID), raft.NodeID(hello.Expected.NodeID)
 	var back sync.WaitGroup
 	back.Go(func() {
-		io.Copy(outside, inside) // replies to the handshake and to requests alone
+		g.filter(outside, inside, dialled, dialler)
 		outside.Close()
 	})
-	g.filter(inside, outside, n)
+	g.filter(inside, outside, dialler, dialled)
 	inside.Close()
 	back.Wait()
 }
 
 // filter copies frames that may pass.
-func (g *gates) filter(inside io.Writer, outside io.Reader, n *chaosNode) {
-	var head [wire.PeerHeaderSize]byte
-	var header wire.PeerHeader
-	var hello wire.PeerHello
+func (g *gates) filter(dst io.Writer, src io.Reader, from, to raft.NodeID) {
 	for {
-		if _, err := io.ReadFull(outside, head[:]); err != nil {
+		header, frame, err := readFrame(src)
+		if err != nil {
 			return
 		}
-		if _, err := wire.DecodePeerHeader(head[:], wire.MaxPeerBody, &header); err != nil {
-			g.t.Errorf("to seat %d: %v", n.seat, err)
-			return
-		}
-		body := make([]byte, header.Length)
-		if _, err := io.ReadFull(outside, body); err != nil {
-			return
-		}
-		l := letter{to: n, message: new(raft.Message)}
-		switch {
-		case header.Type == wire.PeerTypeHello:
-			if err := wire.DecodePeerHello(body, &hello); err != nil {
-				g.t.Errorf("to seat %d: %v", n.seat, err)
+		if header.Type.IsRaft() {
+			l := letter{from: from, to: to, message: new(raft.Message)}
+			if err := raft.DecodeMessage(raft.MessageKind(header.Type), frame[wire.PeerHeaderSize:], l.message); err != nil {
+				g.t.Errorf("from node %d to node %d: %v", from, to, err)
 				return
 			}
-		case header.Type.IsRaft():
-			if err := raft.DecodeMessage(raft.MessageKind(header.Type), body, l.message); err != nil {
-				g.t.Errorf("to seat %d: %v", n.seat, err)
-				return
-			}
-			l.from = raft.NodeID(hello.Self.NodeID)
 			if !g.pass(&l) {
 				continue
 			}
+			if l.edited {
+				begun, start := wire.BeginPeerFrame(nil, header.Type, 0)
+				frame, _ = wire.FinishPeerFrame(raft.AppendMessage(begun, l.message), start)
+			}
 		}
-		frame := append(head[:], body...)
-		if l.cut {
-			begun, start := wire.BeginPeerFrame(nil, header.Type, 0)
-			frame, _ = wire.FinishPeerFrame(raft.AppendMessage(begun, l.message), start)
-		}
-		if _, err := inside.Write(frame); err != nil {
+		if _, err := dst.Write(frame); err != nil {
 			return
 		}
 	}
+}
+
+// readFrame reads a whole frame.
+func readFrame(src io.Reader) (header wire.PeerHeader, frame []byte, err error) {
+	frame = make([]byte, wire.PeerHeaderSize)
+	if _, err := io.ReadFull(src, frame); err != nil {
+		return header, nil, err
+	}
+	if _, err := wire.DecodePeerHeader(frame, wire.MaxPeerBody, &header); err != nil {
+		return header, nil, err
+	}
+	frame = append(frame, make([]byte, header.Length)...)
+	_, err = io.ReadFull(src, frame[wire.PeerHeaderSize:])
+	return header, frame, err
 }
 
 // controlIn returns the first Control of a kind that a letter carries, with its index, or nil.
