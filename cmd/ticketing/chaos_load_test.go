@@ -87,14 +87,6 @@ func (l *chaosLoad) work(random *rand.Rand) {
 	}
 }
 
-// probe asks for another lock at a steady pace, whatever became of those before: when none is granted nobody serves.
-func (l *chaosLoad) probe(interval time.Duration) {
-	for i := 0; !l.quit.Load(); i++ {
-		l.wg.Go(func() { l.once(fmt.Sprintf("probe-%d", i), loadWait, loadLease, 0) })
-		pause(interval)
-	}
-}
-
 // once acquires a key, holds it for a while, and releases it unless it is to be kept. It reports whether a server that serves has
 // answered.
 func (l *chaosLoad) once(key string, wait, lease, hold time.Duration) bool {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -49,6 +50,14 @@ func (c *networkedCluster) nodeAt(h *host, seat int) *chaosNode {
 
 // hostOf is where the first node of a seat is.
 func (c *networkedCluster) hostOf(n *chaosNode) *host { return c.network.hosts[n.seat-1] }
+
+// probe asks for another lock at a steady pace, whatever became of those before: when none is granted nobody serves.
+func (l *chaosLoad) probe(interval time.Duration) {
+	for i := 0; !l.quit.Load(); i++ {
+		l.wg.Go(func() { l.once(fmt.Sprintf("probe-%d", i), loadWait, loadLease, 0) })
+		pause(interval)
+	}
+}
 
 // lastFailover is far beyond what a failover takes, for machines with much else to do.
 const lastFailover = 5 * time.Second
