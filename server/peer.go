@@ -12,8 +12,8 @@ import (
 // several at a time, and never while the transport holds a lock of its own: they may take the engine's, and may call every
 // method of peerTransport but close, under the engine's lock too.
 //
-// For one accepted connection of the role peer the order is: identity, identity, admit; if that lets it in, received any number
-// of times; then ended, unless a newer connection of the same pair has replaced it, whose admit comes first and whose first
+// For one accepted connection of the role peer the order is: identity, identity, admit, at least once; if that lets it in,
+// received any number of times; then ended, unless a newer connection of the same pair has replaced it, whose admit comes first and whose first
 // received comes after the last of the old one. For one that was dialled: identity, identity, admit, connected, received.
 type peerDriver interface {
 	// identity returns what this node says of itself to other, which is zero while unknown. It is called before our Hello goes

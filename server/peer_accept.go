@@ -126,15 +126,22 @@ func (t *peerTransport) servePeer(c *peerConn) error {
 	return err
 }
 
-// letIn asks the driver about c. If it is let in, it replaces an older connection of the same pair.
-func (t *peerTransport) letIn(c *peerConn) peerRefusal {
+// letIn asks the driver about c, again if a member was dropped meanwhile: it may have been this one. If c is let in, it replaces
+// an older connection of the same pair.
+func (t *peerTransport) letIn(c *peerConn) (why peerRefusal) {
 	t.turnover.Lock()
 	defer t.turnover.Unlock()
-	why := t.driver.admit(c.intro())
-	if why.reason != raft.RefuseNone {
-		return why
+	for drops := -1; ; {
+		t.mu.Lock()
+		if t.drops == drops {
+			break // still what the driver has decided about
+		}
+		drops = t.drops
+		t.mu.Unlock()
+		if why = t.driver.admit(c.intro()); why.reason != raft.RefuseNone {
+			return why
+		}
 	}
-	t.mu.Lock()
 	old := t.accepted[c.intro().Sender]
 	t.accepted[c.intro().Sender] = c
 	t.noteAnswered()

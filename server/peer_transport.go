@@ -50,6 +50,7 @@ type peerTransport struct {
 	self     raft.Member
 	conns    map[*peerConn]struct{}    // all
 	accepted map[raft.Member]*peerConn // of the role peer, let in, by the other side
+	drops    int                       // calls of drop
 	requests int                       // accepted connections of the other roles
 	places   peerPlaces
 	jitter   *rand.Rand
@@ -225,6 +226,7 @@ func (t *peerTransport) drop(m raft.Member, why peerRefusal) {
 		c.refuse(why)
 	}
 	t.mu.Lock()
+	t.drops++
 	c := t.accepted[m]
 	t.mu.Unlock()
 	if c != nil {

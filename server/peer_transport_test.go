@@ -174,13 +174,34 @@ func testRefusedConnectionReplacesNothing(t *testing.T, o peerNodeOptions) {
 	}
 }
 
+// A member that is retired in the instant in which it connects is told so too.
+func TestDroppedWhileLetIn(t *testing.T) { eachWay(t, testDroppedWhileLetIn) }
+
+func testDroppedWhileLetIn(t *testing.T, o peerNodeOptions) {
+	d := newFakeDriver(peerMember(1))
+	n := newPeerNode(t, d, o)
+	retired := peerRefusal{reason: raft.RefuseRetired, voter: peerMember(4)}
+	asked := 0
+	d.refuse = func(in *peerIntroduction) (why peerRefusal) {
+		if asked++; asked > 1 {
+			return retired
+		}
+		n.drop(in.Sender, retired)
+		return why
+	}
+	if types := rawClient(t, n, peerMember(2), wire.PeerRolePeer).expectEnd(); len(types) != 1 || types[0] != wire.PeerTypeRefuse {
+		t.Fatalf("the retired member was told %v", types)
+	}
+}
+
 func TestDroppedPeerIsToldWhy(t *testing.T) { eachWay(t, testDroppedPeerIsToldWhy) }
 
 func testDroppedPeerIsToldWhy(t *testing.T, o peerNodeOptions) {
 	n := newPeerNode(t, newFakeDriver(peerMember(1)), o)
 	theirs := dialledRaw(t, n, peerMember(2))
 	ours := rawClient(t, n, peerMember(2), wire.PeerRolePeer)
-	n.driver.await(t, "admit")
+	ours.say(wire.PeerTypeAccepted, "let in")
+	n.driver.await(t, "received")
 	n.drop(peerMember(2), peerRefusal{reason: raft.RefuseRetired, voter: peerMember(4)})
 	n.send(appendMessage(peerMember(2), 10)) // nothing follows the last word
 	n.flush()
