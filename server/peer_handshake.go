@@ -30,6 +30,9 @@ type unprovedRefusal struct {
 }
 
 func (u *unprovedRefusal) Error() string {
+	if u.text == "" {
+		return fmt.Sprintf("refused, without proof: %v", u.reason)
+	}
 	return fmt.Sprintf("refused, without proof: %v: %s", u.reason, u.text)
 }
 
