@@ -11,7 +11,7 @@ import (
 // edge-triggering would need a second read that returns EAGAIN to be sure that nothing was left.
 //
 // Calls that cannot block for long go through RawSyscall: telling the runtime about them would cost about as much as the work
-// that they carry. They return within a millisecond, so a stop of the world waits no longer than for a loop without a safe point.
+// that they carry. They return within milliseconds, and sooner when the runtime stops the world, for its signal interrupts them.
 type poller struct {
 	epoll  int
 	event  int // an eventfd that wakes the loop
@@ -56,8 +56,10 @@ func (p *poller) set(fd int, interest uint32) {
 // forget stops watching fd.
 func (p *poller) forget(fd int) { unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// briefMillis is how long a wait may last that the runtime is not told of: it bounds what a stop of the world waits for.
-const briefMillis = 1
+// briefMillis is how long a wait may last that the runtime is not told of. It is shorter than the 10 ms after which the runtime
+// interrupts it, and longer than the next tick of the kernel mostly is: for an earlier end each wait would have to set the
+// processor's timer, which costs a twelfth of an unpipelined request to a cluster.
+const briefMillis = 5
 
 // poll returns the events that are there now.
 func (p *poller) poll() []unix.EpollEvent { return p.waitRaw(0) }
