@@ -42,6 +42,7 @@ func (d *NewDomain) Mint(now time.Time) (credential string, ends time.Time, err 
 	}
 	rand.Read(c.Domain[:])
 	taken := map[string]bool{}
+	var near, far []string // from everywhere, loopback addresses lead to the machine itself
 	for seat := 1; seat <= len(d.Seats); seat++ {
 		addr, ok := d.Seats[seat]
 		if !ok {
@@ -54,7 +55,16 @@ func (d *NewDomain) Mint(now time.Time) (credential string, ends time.Time, err 
 			return "", time.Time{}, errors.New("two seats have the address " + addr)
 		}
 		taken[addr] = true
+		if host, _, _ := splitAddress(addr); isLoopback(host) {
+			near = append(near, addr)
+		} else {
+			far = append(far, addr)
+		}
 		c.Seats = append(c.Seats, auth.CredentialSeat{Seat: uint8(seat), PeerAddr: addr})
+	}
+	if len(near) > 0 && len(far) > 0 {
+		return "", time.Time{}, fmt.Errorf("%s is reached from its own machine alone, but there is %s too: give addresses at which every node reaches every other",
+			near[0], far[0])
 	}
 	credential, err = c.Mint(secrets)
 	return credential, ends, err

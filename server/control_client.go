@@ -23,7 +23,10 @@ var (
 	// ErrClusterUnreachable says that no node could be asked.
 	ErrClusterUnreachable = errors.New("no node of the cluster can be reached: look at the peer addresses (--peer, TICKETING_PEERS), and whether nodes run")
 	// ErrNoLeader says that nodes answered, but none of them leads and serves.
-	ErrNoLeader = errors.New("the cluster has no leader that serves: start the nodes that are missing, for without a majority there is none, or try again")
+	ErrNoLeader = errors.New("the cluster has no leader that serves: while nodes start or elect one, try again; if most processes run, but cut off from each other, " +
+		"mend the network; if most have ended, to start them does not help: make a new cluster with `ticketing cluster init --after-loss`")
+	// ErrNodesUseTLS says that a node speaks TLS, and this side was given none.
+	ErrNodesUseTLS = errors.New("the node uses TLS, and this command does not: set TICKETING_PEER_TLS_CERT, TICKETING_PEER_TLS_KEY and TICKETING_PEER_TLS_CA")
 	// ErrClusterSecret says that a node does not know the cluster secret, or has refused it.
 	ErrClusterSecret = errors.New("the cluster secret does not match: compare TICKETING_CLUSTER_SECRET with the nodes'")
 	// ErrOutcomeUnknown says that a request may or may not take effect.
@@ -250,7 +253,30 @@ func (c *ControlClient) askNext(ctx context.Context, addr string, others int, re
 	if deadline, ok := ctx.Deadline(); ok {
 		r.limits.handshake = min(r.limits.handshake, untilDeadline(deadline)/time.Duration(others+1))
 	}
-	return r.ask(ctx, addr, request)
+	reply, err := r.ask(ctx, addr, request)
+	if r.tls == nil && isEnd(err) && !errors.Is(err, errRequestSent) && speaksTLS(ctx, addr, r.limits.handshake) {
+		err = ErrNodesUseTLS
+	}
+	return reply, err
+}
+
+// speaksTLS reports whether a server at addr answers TLS in TLS: one that expects it closes a plaintext connection without a word, as
+// others may for reasons of their own. It is told nothing, and not believed anything else.
+func speaksTLS(ctx context.Context, addr string, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil || isAlert(err)
+}
+
+// isAlert reports whether the other side has ended a TLS session with an alert.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // rejection is an ErrControlRejected.
@@ -265,11 +291,12 @@ type notLeading struct{ addr, why string }
 func (n *notLeading) Error() string { return n.addr + ": " + n.why }
 func (n *notLeading) Unwrap() error { return ErrNoLeader }
 
-// worst returns all problems of a round as the one that is most worth to be told: a wrong secret, then that there is no leader.
+// worst returns all problems of a round as the one that is most worth to be told: a wrong secret or TLS on one side, then that there
+// is no leader.
 func worst(problems []error) error {
 	all := errors.Join(problems...)
 	switch {
-	case errors.Is(all, ErrClusterSecret):
+	case errors.Is(all, ErrClusterSecret), errors.Is(all, ErrNodesUseTLS):
 		return all
 	case errors.Is(all, ErrNoLeader):
 		return fmt.Errorf("%w\n%w", ErrNoLeader, all)
@@ -296,7 +323,6 @@ func controlError(addr string, err error) error {
 	var plain tls.RecordHeaderError
 	var fault wire.PeerFault
 	var theirs *tls.CertificateVerificationError
-	var op *net.OpError
 	switch {
 	case errors.Is(err, errPeerSecret), errors.As(err, &unproved) && unproved.reason == raft.RefuseSecret:
 		return fmt.Errorf("%s: %w", addr, ErrClusterSecret)
@@ -304,7 +330,7 @@ func controlError(addr string, err error) error {
 		return fmt.Errorf("%s: %w (%w)", addr, ErrOutcomeUnknown, err)
 	case errors.As(err, &theirs):
 		return fmt.Errorf("%s: %w: compare TICKETING_PEER_TLS_CA with the node's, and look at the dates of its certificate", addr, err)
-	case errors.As(err, &op) && op.Op == "remote error": // an alert of TLS
+	case isAlert(err):
 		return fmt.Errorf("%s: %w: the node refuses the certificate in TICKETING_PEER_TLS_CERT; take one of the nodes' CA that is valid now", addr, err)
 	case errors.As(err, &plain), errors.As(err, &fault), errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: %w: give the peer port, and TICKETING_PEER_TLS_* if and only if the nodes have them", addr, err)

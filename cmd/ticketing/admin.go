@@ -111,21 +111,23 @@ func (f *adminFlags) leader(ctx context.Context) (*adminEndpoint, error) {
 		}
 	}
 	if first == nil {
-		return nil, joinUnreachable(problems)
+		return nil, joinUnreachable(problems, lookAtAdmin)
 	}
 	return first, nil
 }
 
-// joinUnreachable makes one error of those of all endpoints. The first that is more than out of reach gives the exit code.
-func joinUnreachable(problems []error) error {
-	code := exitUnreachable
+// lookAtAdmin is what to do where no admin endpoint answers.
+const lookAtAdmin = "does a server run there? its admin port (TICKETING_ADMIN_LISTEN) is what --admin or TICKETING_ADMIN_ADDRS names"
+
+// joinUnreachable makes one error of those of all addresses, with what to look at. The first that is more than out of reach gives
+// the exit code, and speaks for itself.
+func joinUnreachable(problems []error, look string) error {
 	for _, err := range problems {
 		if c := exitCode(err); c != exitUnreachable {
-			code = c
-			break
+			return withExit(c, errors.Join(problems...))
 		}
 	}
-	return withExit(code, errors.Join(problems...))
+	return withExit(exitUnreachable, fmt.Errorf("%w\n%s", errors.Join(problems...), look))
 }
 
 // adminEndpoint is one node's.
@@ -178,13 +180,13 @@ type nodeStatus struct {
 		ClientAddr string `json:"client_addr"`
 	} `json:"leader"`
 	Members []struct {
-		Seat        int    `json:"seat"`
-		NodeID      uint32 `json:"node_id"`
-		Role        string `json:"role"`
-		ClientAddr  string `json:"client_addr"`
-		PeerAddr    string `json:"peer_addr"`
-		Lag         uint64 `json:"lag"`
-		LastHeardMs int64  `json:"last_heard_ms"`
+		Seat        int     `json:"seat"`
+		NodeID      uint32  `json:"node_id"`
+		Role        string  `json:"role"`
+		ClientAddr  string  `json:"client_addr"`
+		PeerAddr    string  `json:"peer_addr"`
+		Lag         *uint64 `json:"lag"` // null, as the next, where the node does not know
+		LastHeardMs *uint64 `json:"last_heard_ms"`
 	} `json:"members"`
 	Replacement *struct {
 		Seat   int    `json:"seat"`

@@ -60,7 +60,7 @@ starts clusters of three nodes on loopback, and does to their leaders what happe
 		flags:   newFlags("bench"),
 	}
 	f := c.flags
-	f.Var(&o.addrs, "addr", "`HOST:PORT` of the server; several share the connections")
+	f.Var(&o.addrs, "addr", "`HOST:PORT` of the server; of several, those that serve share the connections")
 	f.StringVar(&o.server, "server", "", "`self` starts a server and ends it")
 	f.Var(&o.cpus, "cpu", "`processors` for the load, such as 1 or 0,1")
 	f.Var(&o.serverCPUs, "server-cpu", "`processors` for the server and the echo server that bench starts")
@@ -130,6 +130,9 @@ func runBench(p *process, o *benchOptions) error {
 		}
 		defer server.stop()
 		addrs = listFlag{server.addr}
+	}
+	if addrs, err = b.serving(addrs); err != nil {
+		return err
 	}
 	switch {
 	case o.hold > 0:

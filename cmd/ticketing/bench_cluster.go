@@ -136,7 +136,7 @@ func (c *benchCluster) status(ctx context.Context) (s nodeStatus, err error) {
 func (s *nodeStatus) whole() bool {
 	const lately, underWay = 300, 1000 // ms, entries
 	for _, m := range s.Members {
-		if m.Role != "voter" || m.LastHeardMs > lately || m.Lag > underWay {
+		if m.Role != "voter" || m.NodeID != s.NodeID && (m.LastHeardMs == nil || *m.LastHeardMs > lately || m.Lag == nil || *m.Lag > underWay) {
 			return false
 		}
 	}

@@ -32,6 +32,32 @@ func (b *bench) dialPlain(addr, name string) (*benchConn, error) {
 	return &benchConn{Conn: conn}, nil
 }
 
+// serving returns those of several addresses at which somebody serves, in a cluster the leader, and tells which it leaves out. Of a
+// single one the measurement itself says what is wrong.
+func (b *bench) serving(addrs []string) ([]string, error) {
+	if len(addrs) == 1 {
+		return addrs, nil
+	}
+	var serving []string
+	var problems []error
+	for _, addr := range addrs {
+		c, err := b.dialPlain(addr, "ticketing bench")
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", addr, err))
+			continue
+		}
+		c.Close()
+		serving = append(serving, addr)
+	}
+	if len(serving) == 0 {
+		return nil, joinUnreachable(problems, "name a server that serves with --addr or TICKETING_ADDRS")
+	}
+	for _, err := range problems {
+		fmt.Fprintf(b.stderr, "left out: %v\n", err)
+	}
+	return serving, nil
+}
+
 // send writes a request. The reply is read by receive.
 func (c *benchConn) send(r *wire.Request) error {
 	c.SetDeadline(time.Now().Add(requestTime))

@@ -42,6 +42,23 @@ func TestBenchMeasuresAServer(t *testing.T) {
 	}
 }
 
+// Of the addresses of a cluster, the one of its leader is measured.
+func TestBenchFindsTheLeader(t *testing.T) {
+	t.Parallel()
+	c := newChaosCluster(t, 3)
+	c.startAll()
+	leader := c.leader()
+	args := []string{"bench", "--duration", "100ms", "--warmup", "0s", "--connections", "2", "--addr", "127.0.0.1:1"}
+	run(t, nil, append(args, "--addr", "127.0.0.1:2")...).said(t, "nobody", exitUnreachable, "127.0.0.1:2: connect: connection refused", "name a server that serves")
+	for _, n := range append(c.others(leader), leader) {
+		args = append(args, "--addr", n.client)
+	}
+	eventually(t, "bench to measure the leader", func() bool { // it may change meanwhile
+		o := run(t, nil, args...)
+		return o.code == exitOK && strings.Contains(o.stderr, "the server does not lead") && strings.Contains(o.stderr, "left out: 127.0.0.1:1: ")
+	})
+}
+
 func TestBenchDoesNotCallFailuresSpeed(t *testing.T) {
 	t.Parallel()
 	s := startTestServer(t, "TICKETING_MAX_KEYS=10")

@@ -59,6 +59,7 @@ func TestExitCodesOfClientCommands(t *testing.T) {
 		{"no server, flag", nil, []string{"acquire", "--addr", "127.0.0.1:1", "--wait", "0s", "k"}, exitUnreachable, "127.0.0.1:1"},
 		{"no server, bench", []string{unreachable}, []string{"bench"}, exitUnreachable, "127.0.0.1:1"},
 		{"no admin endpoint", []string{"TICKETING_ADMIN_ADDRS=http://127.0.0.1:1"}, []string{"status"}, exitUnreachable, "127.0.0.1:1"},
+		{"no admin endpoint, keys", nil, []string{"keys", "--admin", "127.0.0.1:1"}, exitUnreachable, "what --admin or TICKETING_ADMIN_ADDRS names"},
 		{"one admin endpoint of two", nil, []string{"status", "--admin", "http://127.0.0.1:1", "--admin", admin(s)}, exitNegative, ""},
 		{"bad key", nil, []string{"acquire", "a key"}, exitUsage, "key"},
 		{"bad lease", nil, []string{"acquire", "--lease", "1h", "k"}, exitUsage, "lease"},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
+	"net/netip"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -32,7 +34,7 @@ func asksCluster(c *command, check func() error, ask func(context.Context, *proc
 		"TICKETING_PEER_TLS_CERT PEM file, where nodes use TLS; with TICKETING_PEER_TLS_KEY and TICKETING_PEER_TLS_CA",
 	}
 	c.exits = append(c.exits, "64 usage", "69 no node reachable, or none that leads", "76 whether it took effect is not known",
-		"77 another cluster secret, or a certificate", "78 configuration")
+		"77 another cluster secret, a certificate, or none where nodes use TLS", "78 configuration")
 	c.run = func(p *process, args arguments) error {
 		if err := noArguments(args); err != nil {
 			return err
@@ -73,7 +75,7 @@ type clusterFlags struct {
 const clusterTimeout = 10 * time.Second
 
 func (f *clusterFlags) register(fs *flag.FlagSet) {
-	fs.Var(&f.peers, "peer", "`HOST:PORT` of a node's peer port; may be repeated")
+	fs.Var(&f.peers, "peer", "`HOST[:PORT]` of a node's peer port, 5325 by default; may be repeated")
 	fs.DurationVar(&f.timeout, "timeout", clusterTimeout, "how long to wait for an answer")
 }
 
@@ -84,17 +86,11 @@ func (f *clusterFlags) client(p *process) (*server.ControlClient, error) {
 		return nil, err
 	}
 	peers, list := f.peers, p.variable("TICKETING_PEERS")
-	for _, addr := range peers {
-		if err := server.CheckPeerAddress(addr); err != nil {
-			return nil, usageError("--peer %q: %v", addr, err)
-		}
+	if err := checkPeers(peers); err != nil {
+		return nil, usageError("--peer %v", err)
 	}
 	if len(peers) == 0 && list != "" {
-		err := peers.Set(list)
-		for _, addr := range peers {
-			err = errors.Join(err, server.CheckPeerAddress(addr))
-		}
-		if err != nil {
+		if err := errors.Join(peers.Set(list), checkPeers(peers)); err != nil {
 			return nil, withExit(exitConfig, fmt.Errorf("TICKETING_PEERS=%q: %w", list, err))
 		}
 	}
@@ -106,6 +102,22 @@ func (f *clusterFlags) client(p *process) (*server.ControlClient, error) {
 		return nil, withExit(exitConfig, err)
 	}
 	return client, nil
+}
+
+// checkPeers gives the peer addresses that have none their port, and reports all that are wrong.
+func checkPeers(peers []string) error {
+	const port = "5325"
+	var problems []error
+	for i, addr := range peers {
+		host := strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
+		if _, err := netip.ParseAddr(host); err == nil || !strings.Contains(addr, ":") { // the colons of IPv6 are its own
+			peers[i] = net.JoinHostPort(host, port)
+		}
+		if err := server.CheckPeerAddress(peers[i]); err != nil {
+			problems = append(problems, fmt.Errorf("%q: %w", addr, err))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // clusterSecrets reads the cluster secrets of the environment: with commas between them, or in a file one a line.
@@ -137,7 +149,7 @@ func clusterError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, server.ErrClusterSecret):
+	case errors.Is(err, server.ErrClusterSecret), errors.Is(err, server.ErrNodesUseTLS):
 		return withExit(exitAuth, err)
 	case errors.Is(err, server.ErrOutcomeUnknown):
 		return withExit(exitIndeterminate, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"time"
 
@@ -75,7 +76,7 @@ func clusterTransferCommand() *command {
 		exits:   []string{"0 the transfer has begun, or the node leads already", rejected},
 		example: "ticketing cluster transfer --to 3 --peer 10.0.0.1:5325",
 		flags:   flags,
-	}, func() error { return checkSeat("to", *to) }, func(ctx context.Context, p *process, client *server.ControlClient) error {
+	}, func() error { return checkSeat(flags, "to", *to) }, func(ctx context.Context, p *process, client *server.ControlClient) error {
 		said, err := client.Transfer(ctx, *to)
 		if said == "" {
 			said = "leadership is being handed over"
@@ -94,7 +95,7 @@ func clusterCanStopCommand() *command {
 		exits:   []string{"0 it may", "1 it may not, and why"},
 		example: "ticketing cluster can-stop --seat 2 --peer 10.0.0.2:5325 && systemctl reboot",
 		flags:   flags,
-	}, func() error { return checkSeat("seat", *seat) }, func(ctx context.Context, p *process, client *server.ControlClient) error {
+	}, func() error { return checkSeat(flags, "seat", *seat) }, func(ctx context.Context, p *process, client *server.ControlClient) error {
 		yes, why, err := client.CanStop(ctx, *seat)
 		if err != nil {
 			return err
@@ -118,12 +119,14 @@ func clusterCanStopCommand() *command {
 	})
 }
 
-// checkSeat refuses what is no seat; 0 stands for none.
-func checkSeat(flag string, seat int) error {
-	if seat < 0 || seat > 5 {
-		return usageError("--%s %d: a seat is 1 to 5", flag, seat)
-	}
-	return nil
+// checkSeat refuses what is no seat, if the flag called name is given at all.
+func checkSeat(flags *flag.FlagSet, name string, seat int) (err error) {
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name == name && (seat < 1 || seat > 5) {
+			err = usageError("--%s %d: a seat is 1 to 5", name, seat)
+		}
+	})
+	return err
 }
 
 // tell prints what was done, unless err says that it was not.

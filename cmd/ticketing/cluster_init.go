@@ -26,8 +26,11 @@ func (s seatsFlag) String() string {
 func (s seatsFlag) Set(text string) error {
 	number, addr, ok := strings.Cut(text, "=")
 	seat, err := strconv.Atoi(number)
-	if !ok || err != nil || seat < 1 || seat > 5 || s[seat] != "" {
+	switch {
+	case !ok || err != nil || seat < 1 || seat > 5:
 		return errors.New("not a seat")
+	case s[seat] != "":
+		return usageError("seat %d is given twice, the first time as %s", seat, s[seat])
 	}
 	s[seat] = addr
 	return nil

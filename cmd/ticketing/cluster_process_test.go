@@ -53,6 +53,7 @@ func TestClusterCommands(t *testing.T) {
 	control(exitOK, []string{"can-stop"}, "yes: "+named(c.nodes[0])+" may stop")
 	control(exitNegative, []string{"can-stop", "--seat", "4"}, "no: unknown seat")
 	control(exitUsage, []string{"can-stop", "--seat", "6"}, "--seat 6: a seat is 1 to 5")
+	control(exitUsage, []string{"transfer", "--to", "0"}, "--to 0: a seat is 1 to 5")
 	control(exitUsage, []string{"can-stop", "2"}, "takes no arguments")
 	control(exitOK, []string{"transfer", "--to", seat(leader)}, named(leader)+" leads already")
 	control(exitNegative, []string{"transfer", "--to", "4"}, "rejected: unknown seat")
@@ -102,7 +103,7 @@ func TestClusterCommands(t *testing.T) {
 
 	c.kill(others[1])
 	eventually(t, "the leader to stop leading", func() bool { return c.control("status", "--timeout", "1s").code != exitOK })
-	control(exitUnreachable, []string{"status", "--timeout", "1s"}, "has no leader that serves", leader.peer, others[0].peer+": ")
+	control(exitUnreachable, []string{"status", "--timeout", "1s"}, "has no leader that serves", "cluster init --after-loss", leader.peer, others[0].peer+": ")
 	c.kill(leader)
 	control(exitUnreachable, []string{"status"}, "no node of the cluster can be reached", "connection refused")
 }
@@ -124,6 +125,10 @@ func TestClusterInit(t *testing.T) {
 		{"two seats", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2"}, exitUsage, "2 seats: a cluster has 3 or 5"},
 		{"a seat left out", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "4=c:3"}, exitUsage, "seat 3 is missing"},
 		{"no port", chaosSecret, []string{"--seat", "1=a", "--seat", "2=b:2", "--seat", "3=c:3"}, exitUsage, `seat 1="a": want host:port`},
+		{"a seat twice", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "2=c:3"}, exitUsage, `--seat "2=c:3": seat 2 is given twice, the first time as b:2`},
+		{"no seat", chaosSecret, []string{"--seat", "6=a:1"}, exitUsage, `--seat "6=a:1": want a N=HOST:PORT`},
+		{"loopback and others", chaosSecret, []string{"--seat", "1=127.0.0.1:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitUsage,
+			"127.0.0.1:1 is reached from its own machine alone, but there is b:2 too"},
 		{"a wildcard", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=:2", "--seat", "3=c:3"}, exitUsage, `seat 2=":2": want host:port`},
 		{"a short secret", "short", []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitConfig, "TICKETING_CLUSTER_SECRET: "},
 		{"no secret", "", []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitConfig, "TICKETING_CLUSTER_SECRET is not set"},
@@ -236,7 +241,7 @@ func TestClusterCommandsThatReachNobody(t *testing.T) {
 		{"TLS", secured, with(ca.peerTLS("operator", time.Hour)...), exitOK, []string{"serving"}},
 		{"another secret", plain, []string{"TICKETING_CLUSTER_SECRET=another secret of the tests"}, exitAuth, []string{"compare TICKETING_CLUSTER_SECRET"}},
 		{"TLS to plaintext", plain, with(ca.peerTLS("eager", time.Hour)...), exitUnreachable, []string{"TICKETING_PEER_TLS_* if and only if the nodes have them"}},
-		{"plaintext to TLS", secured, with(), exitUnreachable, []string{"TICKETING_PEER_TLS_* if and only if the nodes have them"}},
+		{"plaintext to TLS", secured, with(), exitAuth, []string{"the node uses TLS, and this command does not: set TICKETING_PEER_TLS_CERT"}},
 		{"an expired certificate", secured, with(ca.peerTLS("expired", -time.Hour)...), exitAuth,
 			[]string{"expired certificate: the node refuses the certificate in TICKETING_PEER_TLS_CERT"}},
 		{"a CA that the nodes do not know", secured, with(newNodeCA(t, "others").peerTLS("stranger", time.Hour)...), exitAuth,

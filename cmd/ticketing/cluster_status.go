@@ -49,11 +49,13 @@ func printCluster(w io.Writer, s nodeStatus) error {
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\nSEAT\tNODE\tROLE\tCLIENTS\tPEERS\tBEHIND\tHEARD\n")
 	for _, m := range s.Members {
-		heard := fmt.Sprintf("%d ms ago", m.LastHeardMs)
+		heard := "-"
 		if s.NodeID == m.NodeID {
 			heard = "leader"
+		} else if m.LastHeardMs != nil {
+			heard = fmt.Sprintf("%d ms ago", *m.LastHeardMs)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%d\t%s\n", m.Seat, m.NodeID, plain(m.Role), plain(m.ClientAddr), plain(m.PeerAddr), m.Lag, heard)
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\n", m.Seat, m.NodeID, plain(m.Role), plain(m.ClientAddr), plain(m.PeerAddr), count(m.Lag), heard)
 	}
 	return t.Flush()
 }

@@ -3,9 +3,24 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+func TestPeersHaveADefaultPort(t *testing.T) {
+	peers := []string{"10.0.0.1", "node", "::1", "[::1]", "node:7", "[::1]:7"}
+	want := []string{"10.0.0.1:5325", "node:5325", "[::1]:5325", "[::1]:5325", "node:7", "[::1]:7"}
+	if err := checkPeers(peers); err != nil || !slices.Equal(peers, want) {
+		t.Errorf("%q, %v; want %q", peers, err, want)
+	}
+	for _, wrong := range []string{"a b", "node:", "node:x", "0.0.0.0"} {
+		if err := checkPeers([]string{wrong}); err == nil || !strings.Contains(err.Error(), strconv.Quote(wrong)) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
 
 // Secrets are split as the nodes split them: one in a file may hold a comma.
 func TestClusterSecretsAreReadAsNodesReadThem(t *testing.T) {

@@ -65,7 +65,7 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) register(fs *flag.FlagSet) {
-	fs.Var(&f.addrs, "addr", "`HOST:PORT` of a server; may be repeated")
+	fs.Var(&f.addrs, "addr", "`HOST[:PORT]` of a server, 5225 by default; may be repeated")
 	f.tlsFlags.register(fs)
 }
 

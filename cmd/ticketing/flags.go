@@ -58,8 +58,14 @@ func parseFlags(fs *flag.FlagSet, args []string) (arguments, error) {
 		default:
 			value, args = args[0], args[1:]
 		}
-		if err := f.Value.Set(value); err != nil {
+		if err := fs.Set(name, value); err != nil {
+			if exitCode(err) == exitUsage { // the value knows better than its name
+				return rest, usageError("--%s %q: %v", name, value, err)
+			}
 			want, _ := flag.UnquoteUsage(f)
+			if want == "duration" {
+				want = "duration with its unit, such as 500ms, 30s or 1m30s"
+			}
 			return rest, usageError("--%s %q: want a %s", name, value, want)
 		}
 	}

@@ -36,7 +36,7 @@ func TestParseFlags(t *testing.T) {
 		{name: "unknown", args: "k --forse", err: `unknown flag "--forse" (did you mean --force?)`},
 		{name: "unknown and far", args: "--zzzzzz", err: `unknown flag "--zzzzzz": ticketing help x lists them`},
 		{name: "no value", args: "--wait", err: "--wait needs a value"},
-		{name: "bad value", args: "--wait soon", err: `--wait "soon": want a duration`},
+		{name: "bad value", args: "--wait soon", err: `--wait "soon": want a duration with its unit, such as`},
 		{name: "bad bool", args: "--force=perhaps", err: `--force "perhaps"`},
 		{name: "empty element", args: "--addr a,,b", err: "--addr"},
 	}

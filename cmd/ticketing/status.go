@@ -39,7 +39,7 @@ func statusCommand() *command {
 		nodes, problems := askAll(ctx, f.endpoints())
 		ready := !slices.ContainsFunc(nodes, func(n nodeReport) bool { return !n.status.Ready })
 		if len(problems) == len(nodes) {
-			return joinUnreachable(problems)
+			return joinUnreachable(problems, lookAtAdmin)
 		}
 		var err error
 		switch {
@@ -98,7 +98,7 @@ func printNode(w io.Writer, s nodeStatus) error {
 		row("term", s.Term)
 		row("leader", leaderOf(s))
 		for _, m := range s.Members {
-			row(fmt.Sprintf("seat %d", m.Seat), fmt.Sprintf("%s  clients %s  peers %s  lag %d", plain(m.Role), plain(m.ClientAddr), plain(m.PeerAddr), m.Lag))
+			row(fmt.Sprintf("seat %d", m.Seat), fmt.Sprintf("%s  clients %s  peers %s  lag %s", plain(m.Role), plain(m.ClientAddr), plain(m.PeerAddr), count(m.Lag)))
 		}
 	}
 	row("held keys", s.HeldKeys)
@@ -157,6 +157,7 @@ func leaderOf(s nodeStatus) string {
 	return plain(s.Leader.ClientAddr)
 }
 
+// count returns a number that a node may not know.
 func count(n *uint64) string {
 	if n == nil {
 		return "-"

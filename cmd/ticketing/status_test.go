@@ -2,9 +2,28 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+// What a node does not know is no number.
+func TestStatusSaysWhatIsNotKnown(t *testing.T) {
+	var s nodeStatus
+	said := `{"mode": "cluster", "node_id": 2, "members": [{"seat": 1, "node_id": 1, "lag": null, "last_heard_ms": null}, {"seat": 3, "node_id": 3, "lag": 7, "last_heard_ms": 40}]}`
+	if err := json.Unmarshal([]byte(said), &s); err != nil {
+		t.Fatal(err)
+	}
+	var cluster, node bytes.Buffer
+	printCluster(&cluster, s)
+	printNode(&node, s)
+	for _, want := range []string{`(?m) -  +-$`, `(?m) 7  +40 ms ago$`, `lag -\n`, `lag 7\n`} {
+		if !regexp.MustCompile(want).MatchString(cluster.String() + node.String()) {
+			t.Errorf("no %q in\n%s%s", want, &cluster, &node)
+		}
+	}
+}
 
 // An endpoint that does not answer, or is not ready, leaves the columns of the others where they are.
 func TestStatusKeepsItsColumns(t *testing.T) {
