@@ -35,17 +35,18 @@ type StatusLeader struct {
 	ClientAddr string `json:"client_addr"`
 }
 
-// StatusMember is a member of a cluster.
+// StatusMember is a member of a cluster. What the node that answers does not know is null: only a leader knows how far the others
+// have come, once they have answered it, and how long they have been silent.
 type StatusMember struct {
-	Seat        int    `json:"seat"`
-	NodeID      uint32 `json:"node_id"`
-	Incarnation string `json:"incarnation"` // hex
-	Role        string `json:"role"`
-	PeerAddr    string `json:"peer_addr"`
-	ClientAddr  string `json:"client_addr"`
-	MatchIndex  uint64 `json:"match_index"`
-	Lag         uint64 `json:"lag"`
-	LastHeardMs int64  `json:"last_heard_ms"`
+	Seat        int     `json:"seat"`
+	NodeID      uint32  `json:"node_id"`
+	Incarnation string  `json:"incarnation"` // hex
+	Role        string  `json:"role"`
+	PeerAddr    string  `json:"peer_addr"`
+	ClientAddr  string  `json:"client_addr"`
+	MatchIndex  *uint64 `json:"match_index"`
+	Lag         *uint64 `json:"lag"`
+	LastHeardMs *int64  `json:"last_heard_ms"`
 }
 
 // StatusReplacement is the replacement of a member that is under way.

@@ -160,18 +160,18 @@ func (f *startFacts) decide() (d startDecision, err error) {
 	if err != nil {
 		return d, err
 	}
+	if s := c.Cluster.Seat; s != 0 && s != int(d.seat) {
+		return d, nodeErrorf("TICKETING_SEAT=%d, and the %s says that this node's seat is %d: take the variable away, or give the node what belongs to seat %d%s",
+			s, f.source(&d), d.seat, s, inBrackets(d.notes))
+	}
 	if given := c.Cluster.PeerAdvertise; given != "" && given != d.peerAddr {
-		return d, nodeErrorf("TICKETING_PEER_ADVERTISE=%q: the %s says that the other nodes reach this one at %q; take the variable away, or "+
-			"replace the seat under its new address (ticketing cluster replace --seat %d --peer-addr %s)", given, f.source(&d), d.peerAddr, d.seat, given)
+		return d, nodeErrorf("TICKETING_PEER_ADVERTISE=%q: the %s says that the other nodes reach this one at %q; take the variable away, or %s",
+			given, f.source(&d), d.peerAddr, d.otherAddress(given))
 	}
 	if c.Cluster.PeerAdvertise == "" && elsewhere(c.Cluster.PeerListen, d.peerAddr) {
 		d.notes = append(d.notes, fmt.Sprintf("TICKETING_PEER_LISTEN=%q: the %s says that the other nodes reach this one at %q, where it does not listen: "+
-			"they will not find it; listen there, or replace the seat under its new address (ticketing cluster replace --seat %d --peer-addr HOST:PORT). "+
-			"If that address is forwarded to this one, TICKETING_PEER_ADVERTISE=%s says so and ends this warning",
-			c.Cluster.PeerListen, f.source(&d), d.peerAddr, d.seat, d.peerAddr))
-	}
-	if s := c.Cluster.Seat; s != 0 && s != int(d.seat) {
-		d.notes = append(d.notes, fmt.Sprintf("TICKETING_SEAT=%d counts at a bootstrap only: this node's seat is %d", s, d.seat))
+			"they will not find it; listen there, or %s. If that address is forwarded to this one, TICKETING_PEER_ADVERTISE=%s says so and ends this warning",
+			c.Cluster.PeerListen, f.source(&d), d.peerAddr, d.otherAddress("HOST:PORT"), d.peerAddr))
 	}
 	d.lookAt = slices.DeleteFunc(d.lookAt, func(a string) bool { return a == d.peerAddr })
 	return d, nil
@@ -191,6 +191,14 @@ func elsewhere(listen, addr string) bool {
 	ip, err := netip.ParseAddr(host)
 	otherIP, otherErr := netip.ParseAddr(other)
 	return err == nil && otherErr == nil && !ip.IsUnspecified() && ip.Unmap() != otherIP.Unmap()
+}
+
+// otherAddress says how the node's seat gets another peer address. Before the bootstrap there is no cluster to ask for a replacement.
+func (d *startDecision) otherAddress(addr string) string {
+	if d.mode == startBootstrap {
+		return "make another credential, for all first nodes (ticketing cluster init --seat " + fmt.Sprint(d.seat) + "=" + addr + " ...)"
+	}
+	return fmt.Sprintf("replace the seat under its new address (ticketing cluster replace --seat %d --peer-addr %s)", d.seat, addr)
 }
 
 // source is where the node's address is known from.

@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,18 +44,24 @@ func newCluster(t *testing.T, n int) *testCluster {
 		c.clients = append(c.clients, freeAddr(t))
 		c.dirs = append(c.dirs, t.TempDir())
 	}
+	c.mint([16]byte{1, 2, 3})
+	return c
+}
+
+// mint makes the credential that nodes are started with from now on.
+func (c *testCluster) mint(domain [16]byte) {
+	c.t.Helper()
 	secrets, err := auth.NewClusterSecrets([]byte(testClusterSecret))
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	now := time.Now().UnixMilli()
 	credential := auth.BootstrapCredential{
-		Domain: [16]byte{1, 2, 3}, Seats: c.seats, TokenBase: 1000, NotBeforeMillis: now - 1000, NotAfterMillis: now + 60_000,
+		Domain: domain, Seats: c.seats, TokenBase: 1000, NotBeforeMillis: now - 1000, NotAfterMillis: now + 60_000,
 	}
 	if c.credential, err = credential.Mint(secrets); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	return c
 }
 
 // start starts the node of a seat, from 0, in the place of one that has ended.
@@ -188,4 +196,36 @@ func TestClusterSecretRotation(t *testing.T) {
 			return
 		}
 	}
+}
+
+// What a node does not know of the others is null: how far they have come, if it does not lead. Without a majority it says what to
+// do, and so does one that has come back in vain.
+func TestClusterLosesItsMajority(t *testing.T) {
+	c := newCluster(t, 3).startAll()
+	leader := c.leader()
+	await(t, "a follower that knows the others", func() bool {
+		i := slices.IndexFunc(c.nodes, func(ts *testServer) bool { return ts != leader })
+		st := observer{c.nodes[i].Server}.status()
+		return len(st.Members) == 3 && !slices.ContainsFunc(st.Members, func(m StatusMember) bool {
+			self := m.Seat == *st.Seat
+			return m.Lag != nil || (m.MatchIndex != nil) != self || (m.LastHeardMs != nil) != self
+		})
+	})
+	await(t, "a leader that knows them all", func() bool {
+		members := observer{leader.Server}.status().Members
+		return len(members) == 3 && !slices.ContainsFunc(members, func(m StatusMember) bool { return m.Lag == nil || m.MatchIndex == nil || m.LastHeardMs == nil })
+	})
+	for i, ts := range c.nodes {
+		if ts != leader {
+			ts.end()
+			c.nodes[i] = nil
+		}
+	}
+	await(t, "a node without a majority that says what to do", func() bool {
+		return strings.HasPrefix(observer{leader.Server}.ready(), "no leader is known") && strings.HasSuffix(observer{leader.Server}.ready(), majorityAdvice)
+	})
+	again := c.start(slices.Index(c.nodes, nil), nil)
+	await(t, "a node that has come back in vain, and says what to do", func() bool {
+		return strings.HasSuffix(observer{again.Server}.ready(), "to be admitted: it knows no leader; "+majorityAdvice)
+	})
 }

@@ -9,8 +9,9 @@ import (
 )
 
 // Describe writes the effective configuration, secrets masked, then the warnings that a start at now would log, and the memory that
-// the limits allow at worst. It is what server --check prints.
-func (c *Config) Describe(w io.Writer, now time.Time) {
+// the limits allow at worst. It is what server --check prints. The error is the one with which the start would end by its credentials,
+// its seat or its state directory, which is only read; ExitCode knows its exit code.
+func (c *Config) Describe(w io.Writer, now time.Time) error {
 	effective, defaults := *c, DefaultConfig()
 	if effective.Advertise = c.AdvertisedAddr(); c.Advertise == "" {
 		defaults.Advertise = effective.Advertise
@@ -31,8 +32,10 @@ func (c *Config) Describe(w io.Writer, now time.Time) {
 		fmt.Fprintf(tabs, "%s\t%s\t%s\n", v.name, text, note)
 	}
 	tabs.Flush()
-	for _, line := range slices.Concat(c.Warnings(), c.CertificateWarnings(now)) {
+	notes, err := c.checkStart(now)
+	for _, line := range slices.Concat(c.Warnings(), c.CertificateWarnings(now), notes) {
 		fmt.Fprintf(w, "warning: %s\n", line)
 	}
 	c.describeMemory(w)
+	return err
 }

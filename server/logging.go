@@ -49,7 +49,8 @@ type eventBudget struct {
 	until   int64 // mono ns at which the period ends
 	written int
 	leftOut int
-	level   slog.Level
+	level   slog.Level // of the last event left out, as attrs
+	attrs   []slog.Attr
 }
 
 const (
@@ -78,7 +79,7 @@ func (l *eventLog) write(now int64, level slog.Level, message string, attrs ...s
 	}
 	if b.written == eventsAPeriod {
 		b.leftOut++
-		b.level = level
+		b.level, b.attrs = level, attrs
 		return
 	}
 	b.written++
@@ -88,7 +89,8 @@ func (l *eventLog) write(now int64, level slog.Level, message string, attrs ...s
 	l.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// flush reports what was left out of the periods that are over at now (mono ns), for the kinds that have been quiet since.
+// flush reports what was left out of the periods that are over at now (mono ns), for the kinds that have been quiet since: how many
+// events, and of them the last, for it can have another reason than those before.
 // The server calls it about once a second.
 func (l *eventLog) flush(now int64) {
 	l.mu.Lock()
@@ -98,7 +100,7 @@ func (l *eventLog) flush(now int64) {
 		if b.leftOut == 0 || now < b.until {
 			continue
 		}
-		l.log.LogAttrs(context.Background(), b.level, message, slog.Int(leftOutLogAttr, b.leftOut))
+		l.log.LogAttrs(context.Background(), b.level, message, append(b.attrs, slog.Int(leftOutLogAttr, b.leftOut))...)
 		*b = eventBudget{until: now + int64(eventPeriod)}
 	}
 }

@@ -82,6 +82,19 @@ func TestEventLogLeavesRepeatsOut(t *testing.T) {
 	}
 }
 
+// What was left out last may have another reason than what was written.
+func TestEventLogNamesTheLastLeftOut(t *testing.T) {
+	var out bytes.Buffer
+	l := newEventLog(NewLogger(&out, "info", "text"))
+	for i := range eventsAPeriod + 2 {
+		l.write(0, slog.LevelWarn, "repeated", slog.Int("n", i))
+	}
+	l.flush(int64(eventPeriod))
+	if want := fmt.Sprintf("level=WARN msg=repeated n=%d left_out=2\n", eventsAPeriod+1); !strings.HasSuffix(out.String(), want) {
+		t.Errorf("want a last line %q:\n%s", want, out.String())
+	}
+}
+
 // However often something happens, the lines are few: at most a period's and a count for each period.
 func TestEventLogIsBounded(t *testing.T) {
 	var out bytes.Buffer

@@ -23,7 +23,9 @@ type member struct {
 	shown   map[raft.Member]uint64 // the highest term that each pair has shown
 	boot    *raft.Bootstrap        // while the domain is being made
 	offered *raft.InitialConfig    // received, and not accepted yet
-	ahead   *markerAhead           // from the start of Raft on
+	// otherCredential is a seat of the bootstrap whose node has shown another credential, 0: none.
+	otherCredential raft.Seat
+	ahead           *markerAhead // from the start of Raft on
 	// introduced are the members that the leader has named when it admitted this process.
 	introduced []StatusMember
 

@@ -105,7 +105,7 @@ func (m *member) advanceBootstrap() (started bool, err error) {
 			err = m.startRaft(s.Initial, s.TokenBase, s.AfterLoss)
 			started = err == nil
 		}
-		m.replica.waiting = "waiting for the nodes of the bootstrap: seats " + seatList(m.boot.Missing()) + " do not take part yet"
+		m.replica.waiting = bootstrapWait(m.boot.Missing(), m.otherCredential)
 		if now.Wall > m.plan.credentialEnd+burnGrace.Milliseconds() && !started && err == nil {
 			err = m.burned(m.boot.Missing())
 		}
@@ -118,20 +118,37 @@ func (m *member) advanceBootstrap() (started bool, err error) {
 func (m *member) burned(missing []raft.Seat) error {
 	who := ""
 	if len(missing) > 0 {
-		who = ": seats " + seatList(missing) + " did not take part"
+		who = ": " + seatsText(missing) + " did not take part"
 	}
 	return nodeErrorf("the new domain did not open before its credential ended%s; make another one with `ticketing cluster init`", who)
 }
 
-func seatList(seats []raft.Seat) string {
-	var b strings.Builder
-	for i, s := range seats {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprint(&b, s)
+// bootstrapWait says whom a bootstrap waits for; other is a seat whose node was given another credential, or 0.
+func bootstrapWait(missing []raft.Seat, other raft.Seat) string {
+	verb := "do"
+	if len(missing) == 1 {
+		verb = "does"
 	}
-	return b.String()
+	text := fmt.Sprintf("waiting for the nodes of the bootstrap: %s %s not take part yet", seatsText(missing), verb)
+	if other != 0 {
+		text += fmt.Sprintf("; the node of seat %d was given another credential than this one: %s", other, sameCredential)
+	}
+	return text
+}
+
+// sameCredential is what to do about nodes of one bootstrap that were given different credentials.
+const sameCredential = "all first nodes need the same TICKETING_BOOTSTRAP"
+
+// seatsText is "seat 3" or "seats 1, 3".
+func seatsText(seats []raft.Seat) string {
+	var numbers []string
+	for _, s := range seats {
+		numbers = append(numbers, fmt.Sprint(s))
+	}
+	if len(seats) == 1 {
+		return "seat " + numbers[0]
+	}
+	return "seats " + strings.Join(numbers, ", ")
 }
 
 // life is how this process enters its domain.

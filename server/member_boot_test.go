@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"ticketing.internal/raft"
@@ -30,5 +31,32 @@ func TestBootstrapKnowsWhoConnectsFirst(t *testing.T) {
 	early.own.NodeID = 0
 	if why := m.admit(early); why.reason != raft.RefuseReceiver {
 		t.Errorf("a connection of a pair that this process was: %v; want %v", why.reason, raft.RefuseReceiver)
+	}
+}
+
+// Nodes of one bootstrap that were given different credentials are told so, whoever looks.
+func TestBootstrapWithDifferentCredentials(t *testing.T) {
+	c := newCluster(t, 3)
+	mine := c.start(0, nil)
+	c.mint([16]byte{9})
+	theirs := c.start(2, nil)
+	for ts, seat := range map[*testServer]string{mine: "3", theirs: "1"} {
+		await(t, "the node of another credential to be named", func() bool {
+			return strings.Contains(observer{ts.Server}.ready(), "; the node of seat "+seat+" was given another credential than this one: all first nodes need the same TICKETING_BOOTSTRAP")
+		})
+		await(t, "a log line that says what to do", func() bool {
+			return strings.Contains(ts.log.String(), `says="another bootstrap credential: all first nodes need the same TICKETING_BOOTSTRAP"`)
+		})
+	}
+}
+
+func TestWhomABootstrapWaitsFor(t *testing.T) {
+	for want, missing := range map[string][]raft.Seat{
+		"waiting for the nodes of the bootstrap: seat 3 does not take part yet":   {3},
+		"waiting for the nodes of the bootstrap: seats 1, 3 do not take part yet": {1, 3},
+	} {
+		if got := bootstrapWait(missing, 0); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -48,17 +48,32 @@ func (m *member) trace(e *raft.Event) {
 	v := m.engine.events
 	switch e.Kind {
 	case raft.EventRoleChanged:
-		v.write(slog.LevelInfo, "role changed", slog.String("role", e.Role.String()), slog.Uint64("term", e.Term), slog.String("leader", e.Peer.String()))
+		v.write(slog.LevelInfo, "role changed", eventAttrs("leader", e, slog.String("role", e.Role.String()), slog.Uint64("term", e.Term))...)
 	case raft.EventQuorumLost:
-		v.write(slog.LevelWarn, "the majority is out of reach: this node stops leading", slog.Uint64("term", e.Term))
+		v.write(slog.LevelWarn, "the majority is out of reach: this node stops leading; "+majorityAdvice, slog.Uint64("term", e.Term))
 	case raft.EventConfiguration:
 		v.write(slog.LevelInfo, "configuration in force", slog.Uint64("index", e.Index), slog.Int("voters", len(e.Configuration.Voters)),
 			slog.Bool("joint", e.Configuration.Joint()))
-	case raft.EventSnapshotStarted, raft.EventSnapshotEnded, raft.EventSnapshotInstalled:
-		v.write(slog.LevelInfo, e.Kind.String(), slog.Uint64("index", e.Index), slog.String("peer", e.Peer.String()), slog.String("detail", e.Detail))
+	case raft.EventSnapshotStarted:
+		v.write(slog.LevelInfo, "a snapshot is sent to another node", eventAttrs("to", e, slog.Uint64("index", e.Index))...)
+	case raft.EventSnapshotEnded:
+		v.write(slog.LevelInfo, "the sending of a snapshot has ended", eventAttrs("to", e, slog.Uint64("index", e.Index))...)
+	case raft.EventSnapshotInstalled:
+		v.write(slog.LevelInfo, "a snapshot from the leader was installed", slog.Uint64("index", e.Index))
 	case raft.EventTransferStarted, raft.EventTransferEnded:
-		v.write(slog.LevelInfo, "leadership "+e.Kind.String(), slog.String("to", e.Peer.String()), slog.String("detail", e.Detail))
+		v.write(slog.LevelInfo, "leadership "+e.Kind.String(), eventAttrs("to", e)...)
 	case raft.EventImpossible:
 		v.write(slog.LevelError, "a message that the rules exclude was ignored: please report this", slog.String("what", e.Detail), slog.String("from", e.Peer.String()))
 	}
+}
+
+// eventAttrs adds who else an event is about, as role, and its detail, as far as there are any.
+func eventAttrs(role string, e *raft.Event, attrs ...slog.Attr) []slog.Attr {
+	if !e.Peer.IsZero() {
+		attrs = append(attrs, slog.String(role, e.Peer.String()))
+	}
+	if e.Detail != "" {
+		attrs = append(attrs, slog.String("detail", e.Detail))
+	}
+	return attrs
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"ticketing.internal/lock"
@@ -201,7 +202,7 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 	reply, err := m.link.ask(ctx, addr, request)
 	if refusal := (*provedRefusal)(nil); errors.As(err, &refusal) && (refusal.reason == raft.RefuseRetired || refusal.reason == raft.RefuseOtherIncarnation) {
 		// The credential's NodeID, or this process, had its time, or another process has the NodeID: that is an answer.
-		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.Error()}, nil
+		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.words()}, nil
 	}
 	why := ""
 	if err == nil && reply.Code == wire.ControlRejected {
@@ -214,7 +215,10 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 	case err != nil:
 		why = err.Error()
 	case reply.Code != wire.ControlDone:
-		why = reply.Text
+		why = strings.TrimPrefix(reply.Text, "raft: ")
+		if reply.Code == wire.ControlNotLeader && reply.Leader == "" {
+			why = "it knows no leader; " + majorityAdvice
+		}
 	}
 	if why != "" {
 		m.engine.mu.Lock()

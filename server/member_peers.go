@@ -40,11 +40,20 @@ func (m *member) admit(in *peerIntroduction) peerRefusal {
 		return refusalOf(registry, in.Sender, raft.RefuseReceiver)
 	}
 	if why := raft.CheckPeer(registry, m.plan.domain, m.self, in.Introduction, nil); why != raft.RefuseNone {
-		return refusalOf(registry, in.Sender, why)
+		refusal := refusalOf(registry, in.Sender, why)
+		if why == raft.RefuseDomain && m.boot != nil && in.credential != (raft.CredentialID{}) {
+			m.otherCredential = in.seat
+			m.tell()
+			refusal.text = "another bootstrap credential: " + sameCredential
+		}
+		return refusal
 	}
 	m.noteTerm(in.Sender, in.Term)
 	if m.boot != nil && in.role == wire.PeerRolePeer && in.dialled == "" && in.credential == m.plan.credential {
 		m.boot.PeerShown(m.bootstrapInfo(in))
+		if m.otherCredential == in.seat {
+			m.otherCredential = 0
+		}
 		m.tell()
 	}
 	return peerRefusal{}

@@ -53,7 +53,8 @@ func phaseName(r *raft.Replacement) string {
 	return "prepared"
 }
 
-// memberStatus describes a member as this node sees it: only a leader knows how far another has come.
+// memberStatus describes a member as this node sees it: only a leader knows how far another has come, or that it has itself come
+// furthest.
 func (m *member) memberStatus(info *raft.MemberInfo, st *raft.Status) StatusMember {
 	s := StatusMember{
 		Seat: int(info.Seat), NodeID: uint32(info.Member.NodeID), Incarnation: hex.EncodeToString(info.Member.Incarnation[:]), Role: "voter",
@@ -63,13 +64,20 @@ func (m *member) memberStatus(info *raft.MemberInfo, st *raft.Status) StatusMemb
 		s.Role = "learner"
 	}
 	if info.Member == m.self {
-		s.MatchIndex = st.Last
+		last, heard := st.Last, int64(0)
+		s.MatchIndex, s.LastHeardMs = &last, &heard
+		if st.State.Role == raft.RoleLeader {
+			s.Lag = new(uint64)
+		}
 		return s
 	}
 	for _, p := range st.Peers {
-		if p.Member == info.Member {
-			s.MatchIndex, s.Lag = p.Match, st.Last-min(p.Match, st.Last)
-			s.LastHeardMs = int64(p.HeardTicks) * raftTick.Milliseconds()
+		if p.Member == info.Member && st.State.Role == raft.RoleLeader {
+			match, lag, heard := p.Match, st.Last-min(p.Match, st.Last), int64(p.HeardTicks)*raftTick.Milliseconds()
+			s.LastHeardMs = &heard
+			if p.Match > 0 || p.Heard {
+				s.MatchIndex, s.Lag = &match, &lag
+			}
 		}
 	}
 	return s

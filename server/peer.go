@@ -99,6 +99,14 @@ type peerRefusal struct {
 	text   string      // for people
 }
 
+// words is the reason, and the text if that says more.
+func (p *peerRefusal) words() string {
+	if p.text == "" || p.text == p.reason.Error() {
+		return p.reason.Error()
+	}
+	return p.reason.Error() + ": " + p.text
+}
+
 // peerTarget is whom to be connected to.
 type peerTarget struct {
 	member raft.Member // zero: whoever answers at addr; such a connection carries no Raft

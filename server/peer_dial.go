@@ -102,6 +102,7 @@ func (d *peerDialer) connect() bool {
 	tcp, host, err := dialPeer(ctx, &t.limits, d.target.addr, func(addrs []netip.Addr) { d.addrs.Store(&addrs) })
 	if err != nil {
 		if d.ctx.Err() == nil {
+			t.setLost(d.target.addr, true)
 			t.events.peerUnreachable(d.target.addr, err)
 		}
 		return false
@@ -144,6 +145,9 @@ func (d *peerDialer) use(c *peerConn) bool {
 		return false
 	}
 	d.current.Store(c)
+	if t.setLost(d.target.addr, false) {
+		t.events.peerReachable(c.intro())
+	}
 	t.driver.connected(c.intro())
 	err := c.carry()
 	d.current.Store(nil)

@@ -28,7 +28,7 @@ func peerAttrs(in *peerIntroduction, more ...slog.Attr) []slog.Attr {
 
 func refusalAttrs(why *peerRefusal) []slog.Attr {
 	attrs := []slog.Attr{slog.String("why", why.reason.Error())}
-	if why.text != "" {
+	if why.text != "" && why.text != why.reason.Error() {
 		attrs = append(attrs, slog.String("says", shorten(why.text)))
 	}
 	if !why.voter.IsZero() {
@@ -42,6 +42,11 @@ func shorten(text string) string { return text[:min(len(text), wire.MaxText)] }
 
 func (v *events) peerUnreachable(addr string, err error) {
 	v.write(slog.LevelWarn, "another node cannot be reached: trying again", slog.String("peer", addr), slog.String("why", err.Error()))
+}
+
+// peerReachable: a node that could not be reached lets this one in again.
+func (v *events) peerReachable(in *peerIntroduction) {
+	v.write(slog.LevelInfo, "another node can be reached again", peerAttrs(in)...)
 }
 
 // refusalLevel is how much a refusal is worth. Between a restart of a node and its admission others look for its predecessor at

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -195,6 +196,7 @@ type peerNodeOptions struct {
 	secrets *auth.ClusterSecrets
 	tls     *tlsconf.Reloader
 	limits  peerLimits
+	listen  string // "": a port of its own on loopback
 	// goroutines has goroutines carry its connections, also where a loop could.
 	goroutines bool
 }
@@ -217,7 +219,7 @@ func newPeerNode(t testing.TB, d *fakeDriver, o peerNodeOptions) *peerNode {
 	c := newClock()
 	ev := newEvents(c, slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	var err error
-	n.peerTransport, err = openPeerTransport("127.0.0.1:0", peerOptions{
+	n.peerTransport, err = openPeerTransport(cmp.Or(o.listen, "127.0.0.1:0"), peerOptions{
 		driver: d, secrets: o.secrets, tls: o.tls, events: ev, clock: c, jitter: rand.New(rand.NewPCG(1, 2)), limits: o.limits,
 	})
 	if err != nil {

@@ -30,10 +30,7 @@ type unprovedRefusal struct {
 }
 
 func (u *unprovedRefusal) Error() string {
-	if u.text == "" {
-		return fmt.Sprintf("refused, without proof: %v", u.reason)
-	}
-	return fmt.Sprintf("refused, without proof: %v: %s", u.reason, u.text)
+	return "refused, without proof: " + (&peerRefusal{reason: u.reason, text: u.text}).words()
 }
 
 // peerShake is the handshake of one connection between nodes, on either side: Hello, HelloReply, then a Proof each, the dialing

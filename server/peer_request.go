@@ -37,12 +37,7 @@ func (t *peerTransport) ask(ctx context.Context, addr string, request *wire.Cont
 // provedRefusal is the refusal of a node that has proved the secret.
 type provedRefusal struct{ peerRefusal }
 
-func (p *provedRefusal) Error() string {
-	if p.text == "" {
-		return "refused: " + p.reason.Error()
-	}
-	return "refused: " + p.reason.Error() + ": " + p.text
-}
+func (p *provedRefusal) Error() string { return "refused: " + p.words() }
 
 // ask sends one request and waits for its reply until ctx is over.
 func (r *peerRequester) ask(ctx context.Context, addr string, request *wire.ControlRequest) (*wire.ControlReply, error) {

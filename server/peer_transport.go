@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -53,6 +54,7 @@ type peerTransport struct {
 	drops    int                       // calls of drop
 	requests int                       // accepted connections of the other roles
 	places   peerPlaces
+	lost     map[string]bool // addresses of targets that could not be reached when they were dialled last
 	jitter   *rand.Rand
 }
 
@@ -109,11 +111,11 @@ func openPeerTransport(listen string, o peerOptions) (*peerTransport, error) {
 	}
 	l, err := net.ListenTCP("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listening for other nodes on %s (TICKETING_PEER_LISTEN): %w", listen, err)
+		return nil, fmt.Errorf("listening for other nodes on TICKETING_PEER_LISTEN=%s: %w; stop what uses the port, or choose another", listen, err)
 	}
 	t := &peerTransport{
 		driver: o.driver, tls: o.tls, events: o.events, clock: o.clock, limits: o.limits.withDefaults(), listener: l,
-		conns: map[*peerConn]struct{}{}, accepted: map[raft.Member]*peerConn{}, jitter: o.jitter,
+		conns: map[*peerConn]struct{}{}, accepted: map[raft.Member]*peerConn{}, lost: map[string]bool{}, jitter: o.jitter,
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.secrets.Store(o.secrets)
@@ -171,6 +173,22 @@ func (t *peerTransport) setTargets(self raft.Member, targets []peerTarget) {
 		}
 	}
 	t.dialers.Store(&dialers)
+	maps.DeleteFunc(t.lost, func(addr string, _ bool) bool {
+		return !slices.ContainsFunc(targets, func(target peerTarget) bool { return target.addr == addr })
+	})
+}
+
+// setLost notes whether the target at addr is out of reach, and reports whether it was.
+func (t *peerTransport) setLost(addr string, lost bool) (before bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before = t.lost[addr]
+	if lost {
+		t.lost[addr] = true
+	} else {
+		delete(t.lost, addr)
+	}
+	return before
 }
 
 // send queues m for m.To. It is dropped if there is no connection bound to both pairs, or too much waits for it already.

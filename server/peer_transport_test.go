@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -353,6 +354,29 @@ func testConnectionComesBack(t *testing.T, o peerNodeOptions) {
 		a.dialled(peerMember(2)).close()
 		b.driver.await(t, "admit")
 		a.driver.await(t, "connected")
+	}
+}
+
+// A node that could not be reached and can be again has a line, and one alone.
+func TestPeerThatIsReachableAgain(t *testing.T) {
+	addr := freeAddr(t)
+	a := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	a.dialsTo(peerTarget{member: peerMember(2), addr: addr})
+	a.log.await(t, "another node cannot be reached: trying again")
+	a.dialsTo(peerTarget{member: peerMember(3), addr: addr}) // it comes back as another member
+	b := newPeerNode(t, newFakeDriver(peerMember(3)), peerNodeOptions{listen: addr})
+	a.log.await(t, `msg="another node can be reached again" peer=`+addr)
+	b.driver.await(t, "admit")
+	if a.setLost(addr, false) {
+		t.Error("it would be said again")
+	}
+}
+
+func TestPeerPortInUse(t *testing.T) {
+	a := newPeerNode(t, newFakeDriver(peerMember(1)), peerNodeOptions{})
+	_, err := openPeerTransport(a.addr().String(), peerOptions{})
+	if want := "TICKETING_PEER_LISTEN=" + a.addr().String(); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "; stop what uses the port, or choose another") {
+		t.Errorf("%v; want %q and what to do", err, want)
 	}
 }
 

@@ -62,6 +62,10 @@ func (r *replica) refuse(now lock.Time) {
 	r.engine.manager.Refuse(code)
 }
 
+// majorityAdvice is what to do without a majority. A process that has ended comes back as another, which only a majority can admit.
+const majorityAdvice = "wait, if the other processes still run (an election, a network that is cut); if a majority of them has ended, starting them again " +
+	"does not help: make a new cluster with `ticketing cluster init --after-loss`"
+
 // unready is authority.
 func (r *replica) unready(now int64) string {
 	switch {
@@ -74,7 +78,7 @@ func (r *replica) unready(now int64) string {
 	case !r.state.Voter:
 		return "this node is a learner: it is catching up"
 	case r.state.Role != raft.RoleLeader && r.state.Leader.IsZero():
-		return "no leader is known: without a majority of the nodes nothing is granted"
+		return "no leader is known: without a majority of the nodes nothing is granted; " + majorityAdvice
 	case r.state.Role == raft.RoleLeader && !r.state.Serving:
 		return "this node leads, but does not serve yet"
 	}

@@ -208,6 +208,22 @@ func openStateDir(dir string) (*stateDir, error) {
 	if err := makeStateDir(dir); err != nil {
 		return nil, err
 	}
+	d, err := openRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(d.self.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		d.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errStateLocked
+		}
+		return nil, fmt.Errorf("lock the directory: %w", err)
+	}
+	return d, nil
+}
+
+// openRoot opens dir without the lock.
+func openRoot(dir string) (*stateDir, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -217,15 +233,7 @@ func openStateDir(dir string) (*stateDir, error) {
 		root.Close()
 		return nil, err
 	}
-	d := &stateDir{root: root, self: self}
-	if err := unix.Flock(int(self.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		d.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errStateLocked
-		}
-		return nil, fmt.Errorf("lock the directory: %w", err)
-	}
-	return d, nil
+	return &stateDir{root: root, self: self}, nil
 }
 
 // makeStateDir makes dir and sees to it that a crash does not unmake it. Directories above it are not made: one that is missing

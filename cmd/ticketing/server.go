@@ -29,7 +29,7 @@ TICKETING_DRAIN_TIMEOUT. A second one ends at once. SIGHUP: reads certificates a
 			"TICKETING_LOG_LEVEL debug, info, warn or error (default info)",
 			"... docs/operations.md has them all; --check prints what is in effect",
 		},
-		exits: []string{"0 stopped as asked; with --check: the configuration is good", "1 the start failed, for instance a port is in use",
+		exits: []string{"0 stopped as asked; with --check: a start would go ahead, if its ports are free", "1 the start failed, for instance a port is in use",
 			"64 usage", "78 configuration, state directory: a restart will not help"},
 		example: "TICKETING_LISTEN=10.0.0.1:5225 TICKETING_TOKEN_FILE=/etc/ticketing/token ticketing server",
 		flags:   newFlags("server"),
@@ -45,7 +45,9 @@ TICKETING_DRAIN_TIMEOUT. A second one ends at once. SIGHUP: reads certificates a
 		}
 		config.Version = thisBuild().Version
 		if *check {
-			config.Describe(p.stdout, time.Now())
+			if err := config.Describe(p.stdout, time.Now()); err != nil {
+				return withExit(server.ExitCode(err), err)
+			}
 			return nil
 		}
 		return serve(p, config)

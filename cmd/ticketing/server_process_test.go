@@ -59,6 +59,8 @@ func TestServerRefusesToStart(t *testing.T) {
 			[]string{"TICKETING_MAX_KEYS", "none", "TICKETING_LEGACY", "maybe"}},
 		{"unknown variable", []string{"TICKETING_LISTNE=127.0.0.1:0"}, nil, exitConfig, []string{"TICKETING_LISTNE", "TICKETING_LISTEN"}},
 		{"token file that is not there", []string{"TICKETING_TOKEN_FILE=/nowhere/token"}, nil, exitConfig, []string{"TICKETING_TOKEN", "/nowhere/token"}},
+		{"check of a node without a credential", []string{"TICKETING_SEAT=1", "TICKETING_PEER_LISTEN=127.0.0.1:0", "TICKETING_CLUSTER_SECRET=a secret of this cluster",
+			"TICKETING_STATE_DIR=" + t.TempDir(), "TICKETING_ALLOW_VOLATILE_STATE_DIR=yes"}, []string{"server", "--check"}, exitConfig, []string{"needs a credential"}},
 		{"unknown flag", nil, []string{"server", "--chek"}, exitUsage, []string{"--chek", "--check"}},
 		{"unknown argument", nil, []string{"server", "now"}, exitUsage, []string{`"now"`}},
 	}
