@@ -23,8 +23,7 @@ var (
 	// ErrClusterUnreachable says that no node could be asked.
 	ErrClusterUnreachable = errors.New("no node of the cluster can be reached: look at the peer addresses (--peer, TICKETING_PEERS), and whether nodes run")
 	// ErrNoLeader says that nodes answered, but none of them leads and serves.
-	ErrNoLeader = errors.New("the cluster has no leader that serves: while nodes start or elect one, try again; if most processes run, but cut off from each other, " +
-		"mend the network; if most have ended, to start them does not help: make a new cluster with `ticketing cluster init --after-loss`")
+	ErrNoLeader = errors.New("the cluster has no leader that serves: " + majorityAdvice)
 	// ErrNodesUseTLS says that a node speaks TLS, and this side was given none.
 	ErrNodesUseTLS = errors.New("the node uses TLS, and this command does not: set TICKETING_PEER_TLS_CERT, TICKETING_PEER_TLS_KEY and TICKETING_PEER_TLS_CA")
 	// ErrClusterSecret says that a node does not know the cluster secret, or has refused it.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -395,5 +396,34 @@ func TestPeersOverTLS(t *testing.T) {
 				t.Errorf("received %v, %d bytes", h.types, len(h.body))
 			}
 		})
+	}
+}
+
+// A refusal whose text is its reason again, as an older node sends it, is said once.
+func TestRefusalInWords(t *testing.T) {
+	for _, test := range []struct {
+		text, want string
+	}{
+		{"", "retired"},
+		{"retired", "retired"},
+		{"ask somebody else", "retired: ask somebody else"},
+	} {
+		why := peerRefusal{reason: raft.RefuseRetired, text: test.text}
+		if got := (&provedRefusal{why}).Error(); got != "refused: "+test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+		if says := len(refusalAttrs(&why)) > 1; says != (test.want != "retired") {
+			t.Errorf("text %q: in the log twice: %v", test.text, says)
+		}
+	}
+}
+
+// What an event does not have is no attribute of its line.
+func TestEventAttributes(t *testing.T) {
+	if attrs := eventAttrs("leader", &raft.Event{}, slog.Int("term", 3)); len(attrs) != 1 {
+		t.Errorf("%v", attrs)
+	}
+	if attrs := eventAttrs("leader", &raft.Event{Peer: peerMember(2), Detail: "why"}); len(attrs) != 2 || attrs[0].Key != "leader" || attrs[1].Key != "detail" {
+		t.Errorf("%v", attrs)
 	}
 }

@@ -25,6 +25,7 @@ func connectedPeers(t testing.TB, o peerNodeOptions) (a, b *peerNode) {
 	a.dialsTo(b.target())
 	a.driver.await(t, "connected")
 	b.driver.await(t, "admit")
+	await(t, "a way back to a", func() bool { return b.acceptedFrom(peerMember(1)) != nil })
 	return a, b
 }
 

@@ -63,7 +63,7 @@ func (r *replica) refuse(now lock.Time) {
 }
 
 // majorityAdvice is what to do without a majority. A process that has ended comes back as another, which only a majority can admit.
-const majorityAdvice = "wait, if the other processes still run (an election, a network that is cut); if a majority of them has ended, starting them again " +
+const majorityAdvice = "wait, if the other processes still run (they start, elect, or the network is cut); if a majority of them has ended, starting them again " +
 	"does not help: make a new cluster with `ticketing cluster init --after-loss`"
 
 // unready is authority.
