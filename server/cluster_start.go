@@ -161,8 +161,8 @@ func (f *startFacts) decide() (d startDecision, err error) {
 		return d, err
 	}
 	if s := c.Cluster.Seat; s != 0 && s != int(d.seat) {
-		return d, nodeErrorf("TICKETING_SEAT=%d, and the %s says that this node's seat is %d: take the variable away, or give the node what belongs to seat %d%s",
-			s, f.source(&d), d.seat, s, inBrackets(d.notes))
+		d.notes = append(d.notes, fmt.Sprintf("TICKETING_SEAT=%d counts at a bootstrap only: the %s says that this node's seat is %d; take the variable away, "+
+			"or give the node what belongs to seat %d", s, f.source(&d), d.seat, s))
 	}
 	if given := c.Cluster.PeerAdvertise; given != "" && given != d.peerAddr {
 		return d, nodeErrorf("TICKETING_PEER_ADVERTISE=%q: the %s says that the other nodes reach this one at %q; take the variable away, or %s",
