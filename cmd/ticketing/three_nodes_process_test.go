@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -35,7 +36,9 @@ func threeNodes(t *testing.T) func(folder string, offset int) *exec.Cmd {
 		}
 	}
 	return func(folder string, offset int) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "deploy", "three-nodes"), folder, fmt.Sprint(offset))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*testTime)
+		t.Cleanup(cancel)
+		cmd := exec.CommandContext(ctx, filepath.Join(root, "deploy", "three-nodes"), folder, fmt.Sprint(offset))
 		cmd.Env = cleanEnviron()
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it ends its nodes
 		cmd.WaitDelay = testTime
