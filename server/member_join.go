@@ -157,13 +157,13 @@ func (m *member) admitted(reply *wire.ControlReply) (err error) {
 func (m *member) ask(ctx context.Context, request *wire.ControlRequest, giveUp func(lock.Time) error) (*wire.ControlReply, error) {
 	pause := askPauseMin
 	for round := 0; ; round++ {
-		hint := ""
+		hint, answered := "", false
 		for _, addr := range m.whereToAsk() {
 			for range 2 { // once more, at the leader
 				if hint != "" {
 					addr, hint = hint, ""
 				}
-				reply, err := m.askOne(ctx, addr, request)
+				reply, err := m.askOne(ctx, addr, request, &answered)
 				if final(reply, err) {
 					return reply, nil
 				}
@@ -196,7 +196,9 @@ func (m *member) whereToAsk() []string {
 	return addrs
 }
 
-func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlRequest) (*wire.ControlReply, error) {
+// askOne asks at one address. answered says that somebody has answered in this round: that tells more than that others are out of
+// reach.
+func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlRequest, answered *bool) (*wire.ControlReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	reply, err := m.link.ask(ctx, addr, request)
@@ -221,11 +223,14 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 		}
 	}
 	if why != "" {
-		m.engine.mu.Lock()
-		m.replica.waiting = fmt.Sprintf("%v: asked %s to be admitted: %s", m.plan.mode, addr, why)
-		m.engine.mu.Unlock()
+		if err == nil || !*answered {
+			m.engine.mu.Lock()
+			m.replica.waiting = fmt.Sprintf("%v: asked %s to be admitted: %s", m.plan.mode, addr, why)
+			m.engine.mu.Unlock()
+		}
 		m.engine.events.notAdmitted(addr, why)
 	}
+	*answered = *answered || err == nil
 	return reply, err
 }
 
