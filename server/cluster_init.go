@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"ticketing.internal/auth"
@@ -55,9 +56,10 @@ func (d *NewDomain) Mint(now time.Time) (credential string, ends time.Time, err 
 			return "", time.Time{}, errors.New("two seats have the address " + addr)
 		}
 		taken[addr] = true
-		if host, _, _ := splitAddress(addr); isLoopback(host) {
+		host, _, _ := splitAddress(addr)
+		if _, err := netip.ParseAddr(host); isLoopback(host) {
 			near = append(near, addr)
-		} else {
+		} else if err == nil { // what another name stands for is not known here
 			far = append(far, addr)
 		}
 		c.Seats = append(c.Seats, auth.CredentialSeat{Seat: uint8(seat), PeerAddr: addr})
