@@ -48,6 +48,10 @@ type peerConn struct {
 // before each of its attempts: when a path has healed that was cut for longer, a new connection gets through sooner than the old.
 const peerUserTimeoutMillis = 2_000
 
+// peerUnsentBytes is how much of what was written may wait in the kernel unsent, so that what is urgent does not wait behind
+// more of a snapshot than about a frame.
+const peerUnsentBytes = 256 << 10
+
 // peerLinger is how long a last word may take to leave and the other side to close.
 const peerLinger = time.Second
 
@@ -70,7 +74,7 @@ func tunePeerSocket(tcp *net.TCPConn) {
 		Enable: true, Idle: keepAliveIdleSeconds * time.Second, Interval: keepAliveIntervalSeconds * time.Second, Count: keepAliveProbes,
 	})
 	setUserTimeout(tcp, peerUserTimeoutMillis)
-	boundUnsent(tcp)
+	boundUnsent(tcp, peerUnsentBytes)
 }
 
 // secure makes the TLS handshake of session, nil on plaintext, and readies the connection for its own.

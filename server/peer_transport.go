@@ -193,12 +193,13 @@ func (t *peerTransport) setLost(addr string, lost bool) (before bool) {
 
 // send queues m for m.To. It is dropped if there is no connection bound to both pairs, or too much waits for it already.
 func (t *peerTransport) send(m *raft.Message) {
+	var c *peerConn
 	kind := wire.PeerType(m.Kind)
-	c := t.dialled(m.To)
 	if kind.IsRaftReply() {
-		if back := t.acceptedFrom(m.To); back != nil {
-			c = back
-		}
+		c = t.acceptedFrom(m.To)
+	}
+	if c == nil {
+		c = t.dialled(m.To)
 	}
 	if c != nil && c.intro().bound() {
 		c.queue.add(kind, 0, func(dst []byte) []byte { return raft.AppendMessage(dst, m) })
