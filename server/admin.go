@@ -24,10 +24,11 @@ type adminSource interface {
 
 // keysPage is one look at the held keys.
 type keysPage struct {
-	query lock.KeysQuery
-	now   lock.Time // of the look, by which the ends of leases become wall times
-	keys  []lock.KeyInfo
-	next  uint32 // where the next page starts; 0: this is the last
+	query  lock.KeysQuery
+	now    lock.Time // of the look, by which the ends of leases become wall times
+	serves bool      // this node does, at the look: only then it knows who waits
+	keys   []lock.KeyInfo
+	next   uint32 // where the next page starts; 0: this is the last
 }
 
 // admin serves HTTP for people and probes. It changes nothing. A nil *admin is one that is off.

@@ -98,7 +98,9 @@ func (p *keysPage) entry(k *lock.KeyInfo, showToken bool) KeyEntry {
 		Owner:     k.Owner,
 		GrantedAt: time.UnixMilli(k.GrantedAt).UTC(),
 		LeaseEnd:  time.UnixMilli(p.now.Wall + (k.LeaseEnd-p.now.Mono)/int64(time.Millisecond)).UTC(),
-		Waiters:   &k.Waiters,
+	}
+	if p.serves {
+		e.Waiters = &k.Waiters
 	}
 	if showToken {
 		e.Token = (*Token)(&k.Token)

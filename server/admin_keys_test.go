@@ -49,6 +49,10 @@ func TestAdminKeyFields(t *testing.T) {
 	if _, text := keyPage(t, a, "", "Authorization: Bearer secret"); !strings.Contains(text, `"name":null,"addr":null`) {
 		t.Errorf("granted elsewhere: %s", text)
 	}
+	source.idle = true
+	if _, text := keyPage(t, a, "", "Authorization: Bearer secret"); !strings.Contains(text, `"waiters":null`) {
+		t.Errorf("on a follower, which does not know who waits: %s", text)
+	}
 }
 
 func TestAdminNoKeys(t *testing.T) {

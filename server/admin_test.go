@@ -27,6 +27,7 @@ type quietSource struct {
 	stuck  atomic.Bool
 	whyNot string
 	held   []lock.KeyInfo
+	idle   bool          // it does not serve, as a follower
 	scan   int           // keys that one look passes over at most; 0: all
 	asked  chan struct{} // gets a value at each question, if it is not nil
 	answer chan struct{} // a question is answered when a value is taken, if it is not nil
@@ -46,7 +47,7 @@ func (s *quietSource) status() Status {
 
 func (s *quietSource) keys(p *keysPage) {
 	s.looks.Add(1)
-	p.now = lock.Time{Mono: 50 * second, Wall: gateEpoch}
+	p.now, p.serves = lock.Time{Mono: 50 * second, Wall: gateEpoch}, !s.idle
 	p.next = 0
 	for i := int(p.query.After); i < len(s.held); i++ {
 		if i-int(p.query.After) == s.scan && s.scan > 0 || p.query.Limit == 0 {

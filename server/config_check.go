@@ -118,9 +118,6 @@ func (c *Config) checkNode(problems *ConfigError) {
 	misread := func(name string) bool { return slices.Contains(k.given, name) } // what was given and is not there was reported
 	if c.StateDir == "" {
 		problems.add("TICKETING_STATE_DIR: required in a cluster: a directory on a disk that outlives the process and the machine's reboot")
-		if names := c.nodeVariables(); !slices.Contains(names, "TICKETING_BOOTSTRAP") && !slices.Contains(names, "TICKETING_JOIN") {
-			problems.add("%s", startChoices(names))
-		}
 	}
 	if k.PeerListen == "" && !misread("TICKETING_PEER_LISTEN") {
 		problems.add("TICKETING_PEER_LISTEN: required in a cluster: host:port, such as :5325")
@@ -135,11 +132,26 @@ func (c *Config) checkNode(problems *ConfigError) {
 		problems.add("TICKETING_CLUSTER_SECRET: required in a cluster: a secret of at least %d bytes, the same on each node "+
 			"(ticketing gen-token makes one)", minSecret)
 	}
+	if c.StateDir == "" || k.PeerListen == "" || len(k.Secrets) == 0 {
+		c.checkBeginning(problems)
+	}
 	if slices.ContainsFunc(k.Secrets, func(s Secret) bool { return slices.Contains(c.Tokens, s) }) {
 		problems.add("TICKETING_CLUSTER_SECRET and TICKETING_TOKEN: two different secrets are allowed: whoever may take locks may not lead the cluster")
 	}
 	if host, _, err := splitAddress(c.Listen); err == nil && isWildcard(host) && c.Advertise == "" {
 		problems.add("TICKETING_ADVERTISE: required in a cluster with TICKETING_LISTEN=%q: the host:port at which clients reach this node", c.Listen)
+	}
+}
+
+// checkBeginning names the ways into a cluster to somebody who has not got far: whether the directory holds a marker is not known yet.
+func (c *Config) checkBeginning(problems *ConfigError) {
+	names := c.nodeVariables()
+	switch {
+	case len(names) == 0 || slices.Contains(names, "TICKETING_BOOTSTRAP") || slices.Contains(names, "TICKETING_JOIN"):
+	case c.StateDir == "":
+		problems.add("%s", startChoices(names))
+	default:
+		problems.add("%s; only with the marker of an earlier life in TICKETING_STATE_DIR it needs none", startChoices(names))
 	}
 }
 

@@ -59,7 +59,7 @@ func (o observer) keys(k *keysPage) {
 	e := o.s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	k.now = e.clock.now()
+	k.now, k.serves = e.clock.now(), e.leadership.serving
 	k.keys, k.next = e.manager.Keys(k.now, k.keys, &k.query)
 }
 

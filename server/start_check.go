@@ -11,28 +11,28 @@ import (
 )
 
 // checkStart judges what a start at now would decide by the credentials, the seat and the state directory, of which nothing is made,
-// locked or written. notes are the lines that the start would log. The error is the start's. Whether the ports are free, and whether
-// another process uses the directory, is not asked: the process that is to be restarted uses both.
-func (c *Config) checkStart(now time.Time) (notes []string, err error) {
+// locked or written. The plan is the start's as far as it got, and so is the error. Whether the ports are free, and whether another
+// process uses the directory, is not asked: the process that is to be restarted uses both.
+func (c *Config) checkStart(now time.Time) (plan startDecision, err error) {
 	var state *stateFile
 	if c.StateDir != "" {
 		if state, err = lookAtState(c.StateDir); err != nil {
-			return nil, err
+			return plan, err
 		}
 		defer state.close()
 	}
-	plan, _, err := planStart(c, state, now.UnixMilli())
+	plan, _, err = planStart(c, state, now.UnixMilli())
 	if err != nil || plan.mode != startAlone {
-		return plan.notes, err
+		return plan, err
 	}
 	var last stateRecord
 	if state != nil {
 		if last, err = state.read(); err != nil {
-			return nil, err
+			return plan, err
 		}
 	}
 	_, err = tokenBase(now.UnixMilli(), c.TokenFloor, last.reserved)
-	return nil, err
+	return plan, err
 }
 
 // lookAtState opens the state file in dir for reading alone.

@@ -97,3 +97,31 @@ func treeOf(t *testing.T, dir string) string {
 	}
 	return b.String()
 }
+
+// The peer address of a node is its credential's or its marker's, unless the environment says the same.
+func TestCheckShowsTheAddressOfANode(t *testing.T) {
+	dir := t.TempDir()
+	node := []string{"TICKETING_PEER_LISTEN=127.0.0.1:5326", "TICKETING_CLUSTER_SECRET=" + clusterSecret, "TICKETING_ALLOW_VOLATILE_STATE_DIR=yes",
+		"TICKETING_STATE_DIR=" + dir}
+	shows := func(want string, more ...string) {
+		t.Helper()
+		c, err := configFromEnv(append(slices.Clone(node), more...), secretFiles(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown strings.Builder
+		if err := c.Describe(&shown, time.UnixMilli(startMillis)); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(strings.Fields(shown.String()), " "); !strings.Contains(text, "TICKETING_PEER_ADVERTISE "+want+" TICKETING_PEERS") {
+			t.Errorf("no %q in\n%s", want, shown.String())
+		}
+	}
+	shows("n2:5325 (default)", "TICKETING_SEAT=2", "TICKETING_BOOTSTRAP="+bootstrapText(t, nil))
+	shows("n2:5325", "TICKETING_SEAT=2", "TICKETING_BOOTSTRAP="+bootstrapText(t, nil), "TICKETING_PEER_ADVERTISE=n2:5325")
+	life := lifeIn(newDomain)
+	if err := os.WriteFile(filepath.Join(dir, stateName), appendMarker(nil, life), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shows(life.peerAddr + " (default)")
+}
