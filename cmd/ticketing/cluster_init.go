@@ -27,8 +27,10 @@ func (s seatsFlag) Set(text string) error {
 	number, addr, ok := strings.Cut(text, "=")
 	seat, err := strconv.Atoi(number)
 	switch {
-	case !ok || err != nil || seat < 1 || seat > 5:
+	case !ok || err != nil:
 		return errors.New("not a seat")
+	case seat < 1 || seat > 5:
+		return usageError("a cluster has 3 or 5 nodes, in the seats 1 to 3 or 1 to 5")
 	case s[seat] != "":
 		return usageError("seat %d is given twice, the first time as %s", seat, s[seat])
 	}

@@ -126,7 +126,8 @@ func TestClusterInit(t *testing.T) {
 		{"a seat left out", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "4=c:3"}, exitUsage, "seat 3 is missing"},
 		{"no port", chaosSecret, []string{"--seat", "1=a", "--seat", "2=b:2", "--seat", "3=c:3"}, exitUsage, `seat 1="a": want host:port`},
 		{"a seat twice", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "2=c:3"}, exitUsage, `--seat "2=c:3": seat 2 is given twice, the first time as b:2`},
-		{"no seat", chaosSecret, []string{"--seat", "6=a:1"}, exitUsage, `--seat "6=a:1": want a N=HOST:PORT`},
+		{"no seat", chaosSecret, []string{"--seat", "a:1"}, exitUsage, `--seat "a:1": want a N=HOST:PORT`},
+		{"a seat too many", chaosSecret, []string{"--seat", "6=a:1"}, exitUsage, `--seat "6=a:1": a cluster has 3 or 5 nodes`},
 		{"loopback and others", chaosSecret, []string{"--seat", "1=127.0.0.1:1", "--seat", "2=10.0.0.2:2", "--seat", "3=c:3"}, exitUsage,
 			"127.0.0.1:1 is reached from its own machine alone, but there is 10.0.0.2:2 too"},
 		{"a wildcard", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=:2", "--seat", "3=c:3"}, exitUsage, `seat 2=":2": want host:port`},
@@ -135,6 +136,11 @@ func TestClusterInit(t *testing.T) {
 		{"all", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitOK, "tkb1."},
 	} {
 		run(t, []string{"TICKETING_CLUSTER_SECRET=" + test.environ}, append([]string{"cluster", "init"}, test.args...)...).said(t, test.name, test.code, test.want)
+	}
+	// A script takes stdout as the credential.
+	alone := run(t, []string{"TICKETING_CLUSTER_SECRET=" + chaosSecret}, "cluster", "init", "--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3").stdout
+	if credential, rest, _ := strings.Cut(alone, "\n"); len(strings.Split(credential, ".")) != 3 || rest != "" {
+		t.Errorf("stdout is not the credential alone: %q", alone)
 	}
 	o := run(t, []string{"TICKETING_CLUSTER_SECRET=" + chaosSecret}, "cluster", "init", "--json", "--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3")
 	var made struct{ Expires, Credential string }
