@@ -68,7 +68,7 @@ func (a *acceptor) waitForRoom() bool {
 			break
 		}
 		if victim != nil {
-			a.engine.send(mail{to: victim, kind: mailHurry})
+			a.engine.send(mail{to: victim, kind: mailEvictUnproved})
 		}
 		if !a.pause(a.admission.room) {
 			return false

@@ -27,7 +27,7 @@ type admission struct {
 	connections int
 	accepted    uint64
 	refused     uint64
-	shaking     shakeList
+	handshakes  handshakeList
 	sources     map[netip.Addr]int // handshakes under way by address
 	unsent      map[*conn]int      // bytes that the peers of connections do not take
 	unsentBytes int
@@ -36,14 +36,14 @@ type admission struct {
 	room chan struct{} // gets a value when a handshake slot is free again
 }
 
-// shakeList is the list of connections in their handshake, oldest first.
-type shakeList struct {
+// handshakeList is the list of connections in their handshake, oldest first.
+type handshakeList struct {
 	head, tail *conn
 	count      int
 }
 
-// shakeEntry is a connection's place in the list.
-type shakeEntry struct {
+// handshakeEntry is a connection's place in the list.
+type handshakeEntry struct {
 	in         bool
 	prev, next *conn
 	since      int64 // mono ns
@@ -66,17 +66,17 @@ func (a *admission) admit(c *conn, now int64) bool {
 	}
 	a.connections++
 	a.accepted++
-	a.startShaking(c, now)
+	a.startHandshake(c, now)
 	return true
 }
 
-func (a *admission) startShaking(c *conn, now int64) {
-	s := &a.shaking
-	c.shaking = shakeEntry{in: true, prev: s.tail, since: now}
+func (a *admission) startHandshake(c *conn, now int64) {
+	s := &a.handshakes
+	c.handshakeEntry = handshakeEntry{in: true, prev: s.tail, since: now}
 	if s.tail == nil {
 		s.head = c
 	} else {
-		s.tail.shaking.next = c
+		s.tail.handshakeEntry.next = c
 	}
 	s.tail = c
 	s.count++
@@ -86,27 +86,27 @@ func (a *admission) startShaking(c *conn, now int64) {
 // proved frees the handshake slot of c.
 func (a *admission) proved(c *conn) {
 	a.mu.Lock()
-	a.stopShaking(c)
+	a.endHandshake(c)
 	a.mu.Unlock()
 }
 
-func (a *admission) stopShaking(c *conn) {
-	if !c.shaking.in {
+func (a *admission) endHandshake(c *conn) {
+	if !c.handshakeEntry.in {
 		return
 	}
-	s := &a.shaking
-	prev, next := c.shaking.prev, c.shaking.next
+	s := &a.handshakes
+	prev, next := c.handshakeEntry.prev, c.handshakeEntry.next
 	if prev == nil {
 		s.head = next
 	} else {
-		prev.shaking.next = next
+		prev.handshakeEntry.next = next
 	}
 	if next == nil {
 		s.tail = prev
 	} else {
-		next.shaking.prev = prev
+		next.handshakeEntry.prev = prev
 	}
-	c.shaking = shakeEntry{}
+	c.handshakeEntry = handshakeEntry{}
 	s.count--
 	source := c.remote.Addr()
 	if a.sources[source]--; a.sources[source] == 0 {
@@ -119,9 +119,9 @@ func (a *admission) stopShaking(c *conn) {
 }
 
 // left frees all that c had.
-func (a *admission) left(c *conn) {
+func (a *admission) remove(c *conn) {
 	a.mu.Lock()
-	a.stopShaking(c)
+	a.endHandshake(c)
 	a.connections--
 	a.unsentBytes -= a.unsent[c]
 	delete(a.unsent, c)
@@ -133,11 +133,11 @@ func (a *admission) left(c *conn) {
 func (a *admission) full(now int64) (victim *conn, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.shaking.count < handshakeSlots {
+	if a.handshakes.count < handshakeSlots {
 		return nil, false
 	}
 	most := 0
-	for c := a.shaking.head; c != nil && now-c.shaking.since > int64(handshakeGrace); c = c.shaking.next {
+	for c := a.handshakes.head; c != nil && now-c.handshakeEntry.since > int64(handshakeGrace); c = c.handshakeEntry.next {
 		if n := a.sources[c.remote.Addr()]; n > most {
 			victim, most = c, n
 		}
@@ -147,7 +147,7 @@ func (a *admission) full(now int64) (victim *conn, full bool) {
 
 // hold notes how many bytes c's peer does not take. When all connections together have too many, the one with the most is
 // returned, to be closed.
-func (a *admission) hold(c *conn, unsent int) (victim *conn) {
+func (a *admission) noteUnsent(c *conn, unsent int) (victim *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unsentBytes += unsent - a.unsent[c]

@@ -14,15 +14,15 @@ type conn struct {
 	remote netip.AddrPort
 
 	// Owned by the shard's thread of control; a stream's are guarded by the engine's lock.
-	state   connState
-	session lock.Session
-	legacy  *legacySession // v0 only
-	shake   *handshake     // until the client has proved the token
-	out     *outbox        // nil while there is nothing to send
-	doomed  bool           // no further byte may be written: the connection will be reset
+	state     connState
+	session   lock.Session
+	legacy    *legacySession // v0 only
+	handshake *handshake     // until the client has proved the token
+	out       *outbox        // nil while there is nothing to send
+	doomed    bool           // no further byte may be written: the connection will be reset
 
 	// Owned by the admission.
-	shaking shakeEntry
+	handshakeEntry handshakeEntry
 
 	carrier
 }
@@ -38,8 +38,8 @@ const (
 	stateClosed                     // gone; only late mail still knows of it
 )
 
-// strange reports whether the client has yet to prove the token.
-func (c *conn) strange() bool { return c.state == stateHandshake || c.state == stateDenied }
+// unproved reports whether the client has yet to prove the token.
+func (c *conn) unproved() bool { return c.state == stateHandshake || c.state == stateDenied }
 
 // outbox is what waits to be sent on one connection. Outboxes are lent by the shard and go back to it when all is sent, so
 // that an idle connection has none.

@@ -33,7 +33,7 @@ func (c *conn) greet(binding []byte, bindable bool) {
 	rand.Read(raw[:])
 	h := &handshake{binding: binding, bindable: bindable}
 	auth.EncodeNonce(h.nonce[:0], &raw)
-	c.shake = h
+	c.handshake = h
 	o := c.box()
 	o.bytes = wire.AppendGreeting(o.bytes, h.nonce[:])
 }
@@ -56,7 +56,7 @@ func (e *engine) hello(c *conn, data []byte) (used int) {
 }
 
 func (e *engine) helloV1(c *conn, data []byte) (used int) {
-	h := c.shake
+	h := c.handshake
 	if !h.bindable {
 		c.refuse(wire.UnsupportedVersion)
 		return len(data)
@@ -89,7 +89,7 @@ func (e *engine) helloV1(c *conn, data []byte) (used int) {
 		Proof:    auth.ServerProof(token, hello.Nonce[:], h.nonce[:], h.binding),
 	})
 	e.open(c, string(hello.Name))
-	c.shake = nil
+	c.handshake = nil
 	return n
 }
 
@@ -109,20 +109,20 @@ func (e *engine) helloV0(c *conn, data []byte) (used int) {
 	if n == 0 {
 		return 0
 	}
-	if !e.welcomer.tokens.Load().MatchLegacy(digest, c.shake.nonce[:]) {
+	if !e.welcomer.tokens.Load().MatchLegacy(digest, c.handshake.nonce[:]) {
 		e.deny(c, wire.V0)
 		return len(data)
 	}
 	c.legacy = newLegacySession(&e.legacy)
 	e.open(c, "")
-	c.shake = nil
+	c.handshake = nil
 	return n
 }
 
 // deny notes that the client does not know the token. The answer is held back for a while by the connection's owner, which
 // then calls tellDenied: guessing is slow.
 func (e *engine) deny(c *conn, p wire.Protocol) {
-	c.shake.denial = p
+	c.handshake.denial = p
 	c.state = stateDenied
 	e.counters.authFailures++
 	e.events.authFailed(c.remote)
@@ -130,7 +130,7 @@ func (e *engine) deny(c *conn, p wire.Protocol) {
 
 // tellDenied queues the answer to a wrong proof.
 func (c *conn) tellDenied() {
-	if c.shake.denial == wire.V0 {
+	if c.handshake.denial == wire.V0 {
 		o := c.box()
 		o.bytes = wire.AppendLegacyError(o.bytes, wire.AuthFailed.String())
 		c.state = stateClosing

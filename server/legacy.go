@@ -61,12 +61,12 @@ const (
 	legacyGrantsPerKey = 2
 	// squeezePause is how long after it was looked for room in vain, or not, it is not looked for again, in ns: that looks at all.
 	squeezePause = int64(time.Second)
-	// leastSweep is the least number of remembered grants at which a session looks for those to forget.
-	leastSweep = 64
+	// minSweep is the least number of remembered grants at which a session looks for those to forget.
+	minSweep = 64
 )
 
 func newLegacySession(room *legacyRoom) *legacySession {
-	return &legacySession{keys: map[string]*legacyKey{}, calls: map[uint64]*legacyCall{}, room: room, sweep: leastSweep}
+	return &legacySession{keys: map[string]*legacyKey{}, calls: map[uint64]*legacyCall{}, room: room, sweep: minSweep}
 }
 
 // count notes that n grants more are remembered.
@@ -306,7 +306,7 @@ func (l *legacySession) maybeSweep(now int64) {
 		return
 	}
 	l.forgetAll(now)
-	l.sweep = max(leastSweep, 2*l.grants)
+	l.sweep = max(minSweep, 2*l.grants)
 }
 
 // forgetAll drops the grants of all keys that a release no longer means at now.

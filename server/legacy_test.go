@@ -86,13 +86,13 @@ func TestLegacyOff(t *testing.T) {
 
 func TestLegacyMemoryOfGrantsIsSwept(t *testing.T) {
 	l := newLegacySession(new(legacyRoom))
-	for i := range 4 * leastSweep {
+	for i := range 4 * minSweep {
 		k := l.key([]byte{byte(i >> 8), byte(i)})
 		k.grants = append(k.grants, legacyGrant{owner: 1, token: uint64(i), forget: int64(i)})
 		l.count(1)
 		l.maybeSweep(int64(i)) // every older grant is over by now
 	}
-	if l.grants > leastSweep || len(l.keys) > leastSweep {
+	if l.grants > minSweep || len(l.keys) > minSweep {
 		t.Fatalf("%d grants of %d keys are remembered after all but one were over", l.grants, len(l.keys))
 	}
 }

@@ -169,10 +169,10 @@ func TestAdmissionMakesRoomFromTheBusiestSource(t *testing.T) {
 		t.Fatal("still full after a handshake has finished")
 	}
 	for _, c := range append(crowd, first) {
-		a.left(c)
+		a.remove(c)
 	}
-	if a.connections != 0 || a.shaking.count != 0 || len(a.sources) != 0 || a.shaking.head != nil || a.shaking.tail != nil {
-		t.Fatalf("left over: %d connections, %d handshakes, %d sources", a.connections, a.shaking.count, len(a.sources))
+	if a.connections != 0 || a.handshakes.count != 0 || len(a.sources) != 0 || a.handshakes.head != nil || a.handshakes.tail != nil {
+		t.Fatalf("left over: %d connections, %d handshakes, %d sources", a.connections, a.handshakes.count, len(a.sources))
 	}
 }
 

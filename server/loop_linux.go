@@ -16,7 +16,7 @@ type carrier struct {
 	fd       int
 	interest uint32
 	heard    int64   // mono ns of the last read
-	held     bool    // the peer does not take its replies: nothing is read until it does
+	paused   bool    // the peer does not take its replies: nothing is read until it does
 	stream   *stream // nil on a connection of a loop
 }
 
@@ -29,9 +29,9 @@ const (
 	turnConnections = 8
 	readSize        = 64 << 10 // bytes read from a connection at a time
 	arenaSize       = 4 * readSize
-	// stallMost is how long after a stall a loop reads without judging its timers, in ns: sockets hold no more than can be read
+	// stallReadLimit is how long after a stall a loop reads without judging its timers, in ns: sockets hold no more than can be read
 	// in that time.
-	stallMost = 300 * int64(time.Millisecond)
+	stallReadLimit = 300 * int64(time.Millisecond)
 	// longestSleep bounds a wait, so that /livez can tell an idle loop from one that is stuck, and chores get done.
 	longestSleep = 500 * int64(time.Millisecond)
 )
@@ -52,7 +52,7 @@ type loop struct {
 	batch     []input
 	ended     []*conn // connections whose peer has finished or failed
 	now       int64   // mono ns of the present turn
-	left      int64   // mono ns at which the engine was left last
+	leftAt    int64   // mono ns at which the engine was left last
 	planned   int64   // mono ns by which the loop means to come round
 	brisk     bool    // the last wait has brought something
 	stalled   bool    // it came round late: timers wait until what had arrived is read
@@ -61,7 +61,7 @@ type loop struct {
 	handshakes, denied, idle, lingering fifo  // of waitRead
 	quiet, slow                         fifo  // of waitWrite
 	due                                 int64 // mono ns before which none of them has anything to do
-	silence                             int64 // ns after which a v1 connection has been silent for too long
+	idleTimeout                         int64 // ns after which a v1 connection has been silent for too long
 
 	stopping atomic.Bool
 	done     chan struct{}
@@ -81,13 +81,13 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 	}
 	l := &loop{
 		poller: p, engine: e, admission: a, arena: make([]byte, arenaSize), done: make(chan struct{}),
-		handshakes: fifo{kind: waitRead, limit: int64(handshakeLimit)},
-		denied:     fifo{kind: waitRead, limit: int64(denialDelay)},
-		idle:       fifo{kind: waitRead, limit: int64(idleTimeout) / idleLooks},
-		lingering:  fifo{kind: waitRead, limit: int64(lingerLimit)},
-		silence:    int64(idleTimeout),
-		quiet:      fifo{kind: waitWrite, limit: int64(legacyKeepAlive)},
-		slow:       fifo{kind: waitWrite, limit: int64(slowReaderLimit)},
+		handshakes:  fifo{kind: waitRead, limit: int64(handshakeLimit)},
+		denied:      fifo{kind: waitRead, limit: int64(denialDelay)},
+		idle:        fifo{kind: waitRead, limit: int64(idleTimeout) / idleLooks},
+		lingering:   fifo{kind: waitRead, limit: int64(lingerLimit)},
+		idleTimeout: int64(idleTimeout),
+		quiet:       fifo{kind: waitWrite, limit: int64(legacyKeepAlive)},
+		slow:        fifo{kind: waitWrite, limit: int64(slowReaderLimit)},
 	}
 	l.shard.wake, l.shard.keepsTime = p.wake, true
 	return l, nil
@@ -128,11 +128,11 @@ func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
 	if more {
 		return l.poll()
 	}
-	sleep := min(deadline, l.due, l.left+longestSleep) - l.left
+	sleep := min(deadline, l.due, l.leftAt+longestSleep) - l.leftAt
 	if sleep <= 0 {
 		return l.poll()
 	}
-	l.planned = l.left + sleep
+	l.planned = l.leftAt + sleep
 	if l.brisk && sleep > briefMillis*int64(time.Millisecond) {
 		if events := l.waitBriefly(); len(events) > 0 {
 			return events
@@ -143,7 +143,7 @@ func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
 
 // turnEnded notes when the engine was left, from which the next wait and a stall are counted.
 func (l *loop) turnEnded(now int64) {
-	l.left, l.planned = now, now
+	l.leftAt, l.planned = now, now
 }
 
 // noticeStall holds timers back when the loop was stopped or starved: what arrived meanwhile is read before leases, waits and
@@ -154,7 +154,7 @@ func (l *loop) noticeStall(now int64, idle bool) {
 	case l.stalled:
 		l.stalled = !idle && now < l.stallOver
 	case now > l.planned+stallGap:
-		l.stalled, l.stallOver = true, now+stallMost
+		l.stalled, l.stallOver = true, now+stallReadLimit
 		l.engine.holdTick = max(l.engine.holdTick, now+stallGrace)
 	}
 }
@@ -234,7 +234,7 @@ func (l *loop) decide(idle bool) (deadline int64, more bool) {
 		l.consume(now, &l.batch[i])
 	}
 	if !l.stalled {
-		l.judgeSilence(now)
+		l.judgeLimits(now)
 		more = e.tick(now)
 	}
 	deadline, left := e.leave()
@@ -290,13 +290,13 @@ func (l *loop) arm(f *fifo, c *conn) {
 	l.due = min(l.due, l.now+f.limit)
 }
 
-// judgeSilence deals with the connections of the loop whose time is over.
-func (l *loop) judgeSilence(now lock.Time) {
+// judgeLimits deals with the connections of the loop whose time is over.
+func (l *loop) judgeLimits(now lock.Time) {
 	if now.Mono < l.due {
 		return
 	}
 	for c := l.idle.due(now.Mono); c != nil; c = l.idle.due(now.Mono) {
-		if now.Mono-c.heard < l.silence {
+		if now.Mono-c.heard < l.idleTimeout {
 			l.idle.push(c, now.Mono)
 			continue
 		}
@@ -339,9 +339,9 @@ func (l *loop) take(now lock.Time, m *mail) {
 		c.answer(l.engine, &m.reply)
 	case mailAdopt:
 		l.adopt(now, c)
-	case mailEvict, mailHurry, mailClose:
-		c.doomed = c.doomed || m.kind == mailEvict || m.kind == mailHurry && c.strange()
-		if c.state != stateClosed && (m.kind != mailHurry || c.doomed) {
+	case mailEvict, mailEvictUnproved, mailClose:
+		c.doomed = c.doomed || m.kind == mailEvict || m.kind == mailEvictUnproved && c.unproved()
+		if c.state != stateClosed && (m.kind != mailEvictUnproved || c.doomed) {
 			l.engine.closeSession(now, c)
 			l.ended = append(l.ended, c)
 		}
@@ -357,7 +357,7 @@ func (l *loop) adopt(now lock.Time, c *conn) {
 	if err := l.add(c.fd, c.interest); err != nil {
 		unix.Close(c.fd)
 		c.state = stateClosed
-		l.admission.left(c)
+		l.admission.remove(c)
 		return
 	}
 	l.conns[c.fd] = c

@@ -51,15 +51,15 @@ func TestStallIsOverAlsoUnderLoad(t *testing.T) {
 		t.Fatalf("a stall is not noticed: %v, hold until %d", l.stalled, l.engine.holdTick)
 	}
 	l.planned = at // it comes round in time from now on, and always has something to read
-	if l.noticeStall(at+stallMost-1, false); !l.stalled {
+	if l.noticeStall(at+stallReadLimit-1, false); !l.stalled {
 		t.Error("timers are judged before what had arrived is read")
 	}
-	if l.noticeStall(at+stallMost, false); l.stalled {
+	if l.noticeStall(at+stallReadLimit, false); l.stalled {
 		t.Error("timers are held back for as long as something arrives")
 	}
-	l.planned = at + stallMost
-	l.noticeStall(at+2*stallMost, false)
-	if l.noticeStall(at+2*stallMost+1, true); l.stalled {
+	l.planned = at + stallReadLimit
+	l.noticeStall(at+2*stallReadLimit, false)
+	if l.noticeStall(at+2*stallReadLimit+1, true); l.stalled {
 		t.Error("timers are held back although nothing is left to read")
 	}
 }
@@ -73,7 +73,7 @@ func TestEvictionOfAHandshakeSparesSessions(t *testing.T) {
 	ts.engine.mu.Lock()
 	session := ts.engine.sessions[1]
 	ts.engine.mu.Unlock()
-	ts.engine.send(mail{to: session, kind: mailHurry})
+	ts.engine.send(mail{to: session, kind: mailEvictUnproved})
 	c.send(ping(2))
 	c.expect(wire.OpPong, 0, 2)
 	ts.engine.send(mail{to: session, kind: mailEvict})

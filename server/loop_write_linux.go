@@ -43,7 +43,7 @@ func (l *loop) write(c *conn) {
 	}
 	o.sent += n
 	if o.sent < len(o.bytes) {
-		l.hold(c, n > 0)
+		l.pauseReading(c, n > 0)
 		return
 	}
 	l.sentAll(c)
@@ -53,9 +53,9 @@ func (l *loop) write(c *conn) {
 func (l *loop) sentAll(c *conn) {
 	l.giveBack(c.out)
 	c.out = nil
-	if c.held {
-		c.held = false
-		l.admission.hold(c, 0)
+	if c.paused {
+		c.paused = false
+		l.admission.noteUnsent(c, 0)
 		c.leave(waitWrite)
 		if c.state != stateDenied {
 			l.setInterest(c, unix.EPOLLIN)
@@ -79,12 +79,12 @@ func (l *loop) sentAll(c *conn) {
 }
 
 // hold keeps c, whose peer does not take its replies, waiting to be writable, and off reading.
-func (l *loop) hold(c *conn, progress bool) {
-	if progress || !c.held {
+func (l *loop) pauseReading(c *conn, progress bool) {
+	if progress || !c.paused {
 		l.arm(&l.slow, c)
 	}
-	if !c.held {
-		c.held = true
+	if !c.paused {
+		c.paused = true
 		if c.links[waitRead].in == &l.idle {
 			c.leave(waitRead)
 		}
@@ -95,7 +95,7 @@ func (l *loop) hold(c *conn, progress bool) {
 		l.ended = append(l.ended, c)
 		return
 	}
-	if victim := l.admission.hold(c, c.unsent()); victim != nil {
+	if victim := l.admission.noteUnsent(c, c.unsent()); victim != nil {
 		l.engine.send(mail{to: victim, kind: mailEvict})
 	}
 }
@@ -138,8 +138,8 @@ func (l *loop) discard(c *conn) {
 		l.giveBack(c.out)
 		c.out = nil
 	}
-	c.partial, c.legacy, c.shake = nil, nil, nil
-	l.admission.left(c)
+	c.partial, c.legacy, c.handshake = nil, nil, nil
+	l.admission.remove(c)
 }
 
 // closeAll ends every connection of the loop, at the end of the server.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
 
 	"ticketing.internal/auth"
 	"ticketing.internal/lock"
@@ -44,19 +43,14 @@ type Server struct {
 	kill     context.CancelFunc
 }
 
-const (
-	// reservedFiles are the descriptors that connections leave for the rest of the process: the connections of the other ports,
-	// with which strangers could else keep it from writing its state file, and 64 for all else.
-	reservedFiles = adminConnections + peerPlacesInAll + 64
-	// mostLoops bounds the event loops: decisions are made under one lock, which more loops would only wait for.
-	mostLoops = 4
-)
+// maxLoops bounds the event loops. Decisions are made under one lock, so more loops would only wait for it.
+const maxLoops = 4
 
 // New opens everything that a server with cfg needs: the state directory, certificates, ports. Nothing is served before Run.
 // An error says what to do; ExitCode turns it into the exit code.
 func New(cfg Config, log *slog.Logger) (*Server, error) {
 	// Server and clients often share a machine, and one loop keeps a core busy: half of the cores is plenty.
-	return newServer(cfg, log, min(max(runtime.NumCPU()/2, 1), mostLoops))
+	return newServer(cfg, log, min(max(runtime.NumCPU()/2, 1), maxLoops))
 }
 
 func newServer(cfg Config, log *slog.Logger, loops int) (*Server, error) {
@@ -101,17 +95,6 @@ func (s *Server) build() error {
 	}
 	s.admin, err = newAdmin(&s.cfg, s.certificates(), observer{s}, s.engine.events)
 	return err
-}
-
-// connectionPlaces is how many of the wanted connections files, the limit of open files, leaves room for. A server that would
-// have to refuse everybody is not to start.
-func connectionPlaces(wanted, files int) (int, error) {
-	places := min(wanted, files-reservedFiles)
-	if places < 1 {
-		return 0, fmt.Errorf("counting places for connections: the limit of open files is %d, of which the server itself needs %d: raise it (LimitNOFILE, ulimit -n)",
-			files, reservedFiles)
-	}
-	return places, nil
 }
 
 func (s *Server) loadCertificates() (err error) {
@@ -167,7 +150,7 @@ func (s *Server) buildEngine() error {
 	return nil
 }
 
-// openAuthority opens what decides in this mode, and returns the token above which grants start.
+// openAuthority opens the authority for the mode in which this process starts, and returns the token above which grants start.
 func (s *Server) openAuthority() (base uint64, err error) {
 	var state *stateFile
 	if s.cfg.StateDir != "" {
@@ -176,26 +159,30 @@ func (s *Server) openAuthority() (base uint64, err error) {
 		}
 	}
 	plan, marker, err := planStart(&s.cfg, state, s.clock.now().Wall)
-	if err == nil {
-		for _, note := range plan.notes {
-			s.log.Warn(note)
+	if err != nil {
+		if state != nil {
+			state.close()
 		}
-		if plan.mode == startAlone {
-			return s.openAlone(state)
-		}
-		var m *member
-		m, err = openMember(&s.cfg, plan, state, marker, s.engine, s.log)
-		m.describeServer = func() Status { return s.describe(observer{s}.ready()) }
-		if m.linkTLS != nil {
-			watchDates(m.linkTLS, peerCertificate, s.log)
-		}
-		s.engine.authority, s.engine.welcomer.domain = m, plan.domain
-		return 0, err // the token base is in the log
+		return 0, err
 	}
-	if state != nil {
-		state.close()
+	for _, note := range plan.notes {
+		s.log.Warn(note)
 	}
-	return 0, err
+	if plan.mode == startAlone {
+		return s.openAlone(state)
+	}
+	return 0, s.openMember(plan, state, marker) // a cluster's token base is in its log
+}
+
+// openMember makes this server a node of a cluster. What it has opened when it fails is given back by release.
+func (s *Server) openMember(plan startDecision, state *stateFile, marker *markerFile) error {
+	m, err := openMember(&s.cfg, plan, state, marker, s.engine, s.log)
+	m.describeServer = func() Status { return s.describe(observer{s}.ready()) }
+	if m.linkTLS != nil {
+		watchDates(m.linkTLS, peerCertificate, s.log)
+	}
+	s.engine.authority, s.engine.welcomer.domain = m, plan.domain
+	return err
 }
 
 func (s *Server) openAlone(state *stateFile) (base uint64, err error) {
@@ -243,23 +230,6 @@ func (s *Server) release() {
 	}
 }
 
-// footprintPause is how often pages of the executable that are not in use are given back.
-const footprintPause = 2 * time.Second
-
-// keepSmall gives them back until ctx is over.
-func keepSmall(ctx context.Context) {
-	ticker := time.NewTicker(footprintPause)
-	defer ticker.Stop()
-	for pages := readFootprint(); ; {
-		pages.drop()
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
 // Addr is the address on which clients are served.
 func (s *Server) Addr() net.Addr { return s.addr }
 
@@ -277,7 +247,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.Info("serving", "clients", s.addr.String(), "admin", s.adminText(), "tls", s.reloader != nil, "pid", os.Getpid())
 	running, stopped := context.WithCancel(context.Background())
 	defer stopped()
-	go keepSmall(running)
+	go keepFootprintSmall(running)
 	s.engine.notifier.ready()
 	var err error
 	select {

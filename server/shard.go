@@ -29,14 +29,14 @@ type mail struct {
 type mailKind uint8
 
 const (
-	mailReply    mailKind = iota
-	mailAdopt             // a connection that was just accepted
-	mailEvict             // close it: it makes room for others
-	mailHurry             // close it if it is still in its handshake: it makes room for others
-	mailClose             // the server stops: flush and close
-	mailMoved             // tell it who leads
-	mailTakeBack          // a grant that is of no use to it: take it back
-	mailCall              // for the shard itself: call a function
+	mailReply         mailKind = iota
+	mailAdopt                  // a connection that was just accepted
+	mailEvict                  // close it: it makes room for others
+	mailEvictUnproved          // close it if it is still in its handshake: it makes room for others
+	mailClose                  // the server stops: flush and close
+	mailMoved                  // tell it who leads
+	mailTakeBack               // a grant that is of no use to it: take it back
+	mailCall                   // for the shard itself: call a function
 )
 
 // borrow lends an outbox.

@@ -104,8 +104,8 @@ func (s *stream) take(now lock.Time, m *mail) {
 	switch m.kind {
 	case mailReply:
 		s.conn.answer(s.engine, &m.reply)
-	case mailHurry:
-		if !s.conn.strange() {
+	case mailEvictUnproved:
+		if !s.conn.unproved() {
 			return
 		}
 		fallthrough
@@ -240,10 +240,10 @@ func (s *stream) send(o *outbox) error {
 	if s.failed {
 		return net.ErrClosed
 	}
-	if victim := s.admission.hold(s.conn, len(o.bytes)); victim != nil {
+	if victim := s.admission.noteUnsent(s.conn, len(o.bytes)); victim != nil {
 		s.engine.send(mail{to: victim, kind: mailEvict})
 	}
-	defer s.admission.hold(s.conn, 0)
+	defer s.admission.noteUnsent(s.conn, 0)
 	t := s.transport()
 	for o.sent < len(o.bytes) {
 		s.tcp.SetWriteDeadline(deadlineIn(slowReaderLimit))
@@ -303,11 +303,11 @@ func (s *stream) discard() {
 			s.tcp.SetLinger(0)
 		}
 		c.state = stateClosed
-		c.out, c.legacy, c.shake = nil, nil, nil
+		c.out, c.legacy, c.handshake = nil, nil, nil
 		if s.quiet != nil {
 			s.quiet.Stop()
 		}
 	})
 	s.tcp.Close()
-	s.admission.left(c)
+	s.admission.remove(c)
 }

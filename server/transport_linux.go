@@ -4,8 +4,6 @@ import (
 	"net"
 	"runtime"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // transport is what carries the clients' connections: event loops for plaintext, streams for TLS. The loops keep the time
@@ -70,19 +68,4 @@ func (t *transport) close() {
 	for _, l := range t.loops {
 		l.poller.close()
 	}
-}
-
-// raiseFileLimit raises the limit of open files to what the system allows, and returns it.
-func raiseFileLimit() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return 1024
-	}
-	if limit.Cur < limit.Max {
-		raised := unix.Rlimit{Cur: limit.Max, Max: limit.Max}
-		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
-			limit = raised
-		}
-	}
-	return int(min(limit.Cur, 1<<30))
 }

@@ -69,6 +69,3 @@ func (t *transport) keepTime() {
 		e.leave()
 	}
 }
-
-// raiseFileLimit leaves the limit of open files to the Go runtime, which raises it at start.
-func raiseFileLimit() int { return 1 << 30 }
