@@ -23,7 +23,7 @@ type acceptor struct {
 // port is a listening socket.
 type port interface {
 	accept() (*conn, error)     // waits for a connection
-	turnAway(c *conn, b []byte) // sends b at most once, and closes
+	turnAway(c *conn, b []byte) // tries once to send b, then closes c
 	close()                     // ends a waiting accept
 }
 
@@ -59,7 +59,7 @@ func (a *acceptor) stop() {
 	<-a.done
 }
 
-// waitForRoom returns when a handshake slot is free, making one free if a handshake has been at it for too long.
+// waitForRoom returns when a handshake slot is free. While none is, it evicts a handshake that has taken too long.
 // It reports false when the acceptor was stopped.
 func (a *acceptor) waitForRoom() bool {
 	for {
@@ -82,7 +82,7 @@ func (a *acceptor) waitForRoom() bool {
 	}
 }
 
-// pause waits for early or for a short time. It reports false when the acceptor was stopped.
+// pause waits for acceptRetryDelay, or less if early is signalled. It reports false when the acceptor was stopped.
 func (a *acceptor) pause(early <-chan struct{}) bool {
 	timer := time.NewTimer(acceptRetryDelay)
 	defer timer.Stop()
@@ -95,8 +95,8 @@ func (a *acceptor) pause(early <-chan struct{}) bool {
 	return true
 }
 
-// survive deals with an error of accept. An error that does not pass by at once, such as a lack of descriptors, is waited
-// out; connections stay in the kernel's queue meanwhile. It reports false when the acceptor was stopped.
+// survive reports whether accepting goes on after err, which it does until the acceptor is stopped. An error that may last,
+// such as running out of descriptors, is waited out; meanwhile connections queue in the kernel.
 func (a *acceptor) survive(err error) bool {
 	select {
 	case <-a.quit:
@@ -110,7 +110,7 @@ func (a *acceptor) survive(err error) bool {
 	return a.pause(nil)
 }
 
-// remoteOf returns the address of a connection's other end, IPv4 as IPv4 also on a dual-stack socket.
+// remoteOf returns the address of a connection's other end. An IPv4 address is returned as such, even from a dual-stack socket.
 func remoteOf(addr net.Addr) netip.AddrPort {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

@@ -482,7 +482,7 @@ func TestAdminTroubleIsBounded(t *testing.T) {
 	}
 	go v.run()
 	v.stop()
-	if n := strings.Count(out.String(), "\n"); n != eventsAPeriod || !strings.Contains(out.String(), "TLS handshake error from 127.0.0.1:1") {
+	if n := strings.Count(out.String(), "\n"); n != eventsPerPeriod || !strings.Contains(out.String(), "TLS handshake error from 127.0.0.1:1") {
 		t.Errorf("%d lines:\n%s", n, out.String())
 	}
 }

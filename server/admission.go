@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// Limits of a connection's life outside of a session.
+// Time limits and bounds of a connection before its session opens, after it ends, and while its peer does not read.
 const (
 	handshakeLimit   = 5 * time.Second // from accept to the proof of the token, TLS included
 	handshakeSlots   = 1024            // connections in their handshake at a time
 	handshakeGrace   = time.Second     // a handshake older than this makes room when all slots are taken
 	denialDelay      = 100 * time.Millisecond
-	lingerLimit      = time.Second      // how long input is thrown away after the last reply
+	lingerLimit      = time.Second      // how long input is discarded after the last reply
 	legacyKeepAlive  = 10 * time.Second // silence after which a v0 client is sent a newline
 	slowReaderLimit  = 10 * time.Second // without progress
 	acceptRetryDelay = 100 * time.Millisecond
 )
 
-// admission counts what connections may take of the server as a whole: places, handshakes at a time, unsent bytes.
+// admission keeps the budgets that all client connections share: connections, handshakes under way, and unsent bytes.
 type admission struct {
 	mu sync.Mutex
 
 	// Guarded by mu.
-	places      int // connections that there may be
+	places      int // most connections at a time
 	connections int
 	accepted    uint64
 	refused     uint64
 	handshakes  handshakeList
 	sources     map[netip.Addr]int // handshakes under way by address
-	unsent      map[*conn]int      // bytes that the peers of connections do not take
+	unsent      map[*conn]int      // bytes of replies that the connection's peer has not taken
 	unsentBytes int
 	unsentLimit int
 
 	room chan struct{} // gets a value when a handshake slot is free again
 }
 
-// handshakeList is the list of connections in their handshake, oldest first.
+// handshakeList lists the connections whose handshake is under way, oldest first.
 type handshakeList struct {
 	head, tail *conn
 	count      int
@@ -118,7 +118,7 @@ func (a *admission) endHandshake(c *conn) {
 	}
 }
 
-// left frees all that c had.
+// remove gives back everything that c has here.
 func (a *admission) remove(c *conn) {
 	a.mu.Lock()
 	a.endHandshake(c)
@@ -128,8 +128,8 @@ func (a *admission) remove(c *conn) {
 	a.mu.Unlock()
 }
 
-// full reports whether every handshake slot is taken, and then which connection has to make room: of those that have been
-// at it for longer than the grace, the oldest of the source with the most handshakes; nil when there is none yet.
+// full reports whether every handshake slot is taken. If so, victim is the connection to evict: among the handshakes older than
+// handshakeGrace, the oldest one from the address that has the most under way. It is nil while none is that old.
 func (a *admission) full(now int64) (victim *conn, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,8 +145,8 @@ func (a *admission) full(now int64) (victim *conn, full bool) {
 	return victim, true
 }
 
-// hold notes how many bytes c's peer does not take. When all connections together have too many, the one with the most is
-// returned, to be closed.
+// noteUnsent records how many bytes of replies c's peer has not taken. When that is too much over all connections, victim is the
+// connection with the most, which the caller closes.
 func (a *admission) noteUnsent(c *conn, unsent int) (victim *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"ticketing.internal/lock"
 )
 
-// alone is the authority of a standalone server: its gate lets a command pass at once unless the state file must be written
-// first.
+// alone is the authority of a standalone server. Its gate lets a command pass at once, unless the state file must be written first.
 type alone struct {
 	*gate
 	engine *engine
@@ -17,7 +16,7 @@ type alone struct {
 	self   shard        // for batches of its own
 }
 
-// openAlone reads what the former life of the server has left in file, which is nil without a state directory.
+// openAlone reads what the previous process left in file, which is nil without a state directory.
 func openAlone(cfg *Config, c *clock, file *stateFile) (*alone, error) {
 	a := &alone{file: file, self: shard{wake: func() {}}}
 	var store stateStore
@@ -31,26 +30,26 @@ func openAlone(cfg *Config, c *clock, file *stateFile) (*alone, error) {
 	return a, err
 }
 
-// decide is authority.
+// decide implements authority.
 func (a *alone) decide(now lock.Time) {
 	if write, ok := a.advance(now, a.engine.manager); ok {
 		a.writer.start(write)
 	}
 }
 
-// vouch is authority.
+// vouch implements authority.
 func (a *alone) vouch(first, now int64) error { return a.settle(first, now) }
 
-// deadline is authority. It needs none of its own: an idle loop comes round often enough for a write that is to be tried again.
+// deadline implements authority. None is needed: even an idle loop comes round often enough to retry a failed write.
 func (a *alone) deadline() int64 { return never }
 
-// describe is authority.
+// describe implements authority.
 func (a *alone) describe(s *Status) { s.Mode, s.Role = "standalone", "standalone" }
 
-// left is authority.
+// left implements authority.
 func (a *alone) left() {}
 
-// begin is authority.
+// begin implements authority.
 func (a *alone) begin(func(error)) {
 	a.writer = startStateWriter(func(err error) {
 		a.engine.batch(&a.self, func(now lock.Time) {
@@ -60,10 +59,10 @@ func (a *alone) begin(func(error)) {
 	})
 }
 
-// handOver is authority: there is nobody else.
+// handOver implements authority. There is nobody to hand over to.
 func (a *alone) handOver(context.Context) {}
 
-// end is authority. It makes the state file's last record, which covers every grant.
+// end implements authority. It writes the state file's last record, which covers every grant.
 func (a *alone) end(ctx context.Context) error {
 	var last stateWrite
 	var keep bool
@@ -80,10 +79,10 @@ func (a *alone) end(ctx context.Context) error {
 	return nil
 }
 
-// reload is authority.
+// reload implements authority.
 func (a *alone) reload(*Config) error { return nil }
 
-// release is authority.
+// release implements authority.
 func (a *alone) release() {
 	if a.file != nil {
 		a.file.close()

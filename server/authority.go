@@ -6,37 +6,36 @@ import (
 	"ticketing.internal/lock"
 )
 
-// authority stands between the lock manager's commands and their application, and is all that a standalone server and a node
-// of a cluster differ in: alone lets them pass, a replica has a majority record them first.
+// authority stands between the lock manager's commands and their application. It is the only difference between a standalone
+// server and a node of a cluster: alone lets commands pass, a replica has a majority record them first.
 type authority interface {
 	// Called inside a batch of the engine.
 
 	lock.Log
-	// decide tells the manager what has become of its undecided commands. It is called at the end of each batch, before
-	// leases start.
+	// decide tells the manager the fate of its undecided commands. It is called at the end of each batch, before leases start.
 	decide(now lock.Time)
-	// vouch is called once the leases of a batch have started: the first of its grants was proposed at first at the
-	// earliest, and they start at now (mono ns). After an error none of them may leave.
+	// vouch is called once the leases of a batch have started, at now. None of its grants was proposed before first (both in
+	// mono ns). After an error none of the grants may be sent.
 	vouch(first, now int64) error
-	// deadline is when it must be asked again at the latest, in mono ns.
+	// deadline is by when decide must be called again, in mono ns.
 	deadline() int64
 	// unready says why acquires are refused at now (mono ns), "" if they are not.
 	unready(now int64) string
-	// describe fills in what /status says of the mode, and of what belongs to it.
+	// describe fills in the fields of /status that depend on the mode.
 	describe(s *Status)
 
 	// Called without the engine's lock.
 
-	// left follows each batch.
+	// left is called after each batch.
 	left()
-	// begin starts what runs beside the engine. fail, which may be called once, ends the server with an error.
+	// begin starts the goroutines that run beside the engine. fail ends the server with an error; it may be called once.
 	begin(fail func(error))
-	// handOver lets others serve, when the server is about to stop. It waits until then, at most as long as ctx.
+	// handOver lets another node lead when the server is about to stop. It waits until one does, or until ctx is over.
 	handOver(ctx context.Context)
-	// end stops what begin has started, when no connection is left that could be granted anything.
+	// end stops what begin has started. By then there is no connection left that could be granted anything.
 	end(ctx context.Context) error
-	// reload takes secrets and certificates that may have changed into use.
+	// reload puts into use the secrets and certificates that may have changed.
 	reload(fresh *Config) error
-	// release gives back files and ports. It is called once, also where begin was not.
+	// release gives back files and ports. It is called once, even if begin never was.
 	release()
 }

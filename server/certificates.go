@@ -23,8 +23,8 @@ const (
 	peerCertificate   = "TICKETING_PEER_TLS_CERT"
 )
 
-// CertificateWarnings says of which certificates the dates are wrong at now, or soon, one line each. What cannot be read is passed
-// over: ConfigFromEnv has said so.
+// CertificateWarnings returns a line for each certificate that is not valid at now, or will soon expire. A certificate that cannot
+// be read is skipped: ConfigFromEnv has reported it.
 func (c *Config) CertificateWarnings(now time.Time) (lines []string) {
 	for _, port := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func datesWarning(port, text string) string {
 	return fmt.Sprintf("%s: %s; new connections fail outside of these dates: renew it, or set the clock of this machine", port, text)
 }
 
-// watchDates logs what is wrong with the dates of a port's certificate: now, at each reload, and as soon as a handshake finds it.
+// watchDates logs what is wrong with the dates of a port's certificate: now, at each reload, and when a handshake runs into it.
 func watchDates(r *tlsconf.Reloader, port string, log *slog.Logger) {
 	r.OnDates = func(text string) { log.Warn(datesWarning(port, text)) }
 	r.TellDates()

@@ -7,12 +7,12 @@ import (
 	"ticketing.internal/lock"
 )
 
-// clock reads the two clocks of the server. It is the only place of the package that does: everything else is handed a
+// clock reads the two clocks of the server. It is the only place in the package that does: everything else is handed a
 // lock.Time.
 //
 // Mono counts suspended time where the system has such a clock (CLOCK_BOOTTIME on Linux): a lease that stood still while the
-// machine slept would outlive the client's view of it. Wall is for people only, so it is derived from Mono with an offset
-// that is taken anew now and then instead of being read for each batch.
+// machine slept would outlive the client's view of it. Wall is for people only, so instead of being read for each batch it is
+// derived from Mono, with an offset that is refreshed now and then.
 type clock struct {
 	started    time.Time
 	wallOffset atomic.Int64 // unix ms minus mono ms at the last refresh
@@ -24,7 +24,7 @@ func newClock() *clock {
 	return c
 }
 
-// refresh takes the distance between the two clocks anew.
+// refresh measures the offset between the two clocks.
 func (c *clock) refresh() {
 	c.wallOffset.Store(time.Now().UnixMilli() - c.mono()/int64(time.Millisecond))
 }

@@ -49,7 +49,7 @@ type outbox struct {
 	grants []sentMark // the A replies in bytes, oldest first
 }
 
-// sentMark is where in an outbox an A reply ends, and what to take back should the kernel not accept it whole.
+// sentMark says where in an outbox an A reply ends, and which grant to take back if the kernel does not accept all of it.
 type sentMark struct {
 	end   int
 	ref   uint32
@@ -109,7 +109,7 @@ func (c *conn) fail(f wire.Failure, owner uint64) {
 	o.bytes = wire.AppendReply(o.bytes, &wire.Reply{Op: wire.OpError, Code: uint16(f), Owner: owner, Text: []byte(f.Error())})
 }
 
-// grow makes room for more replies, first of all in the part that is sent already. A connection with too much unsent is
+// grow makes room for another reply, if it can in the part of the outbox that has been sent. A connection with too much unsent is
 // doomed: nobody reads at its other end.
 func (c *conn) grow() {
 	o := c.out
@@ -143,7 +143,7 @@ func (o *outbox) dropSent() {
 	o.sent = 0
 }
 
-// undelivered are the grants that the kernel has not accepted to the last byte.
+// undelivered returns the grants whose replies the kernel has not accepted to the last byte.
 func (o *outbox) undelivered() []sentMark {
 	for i, g := range o.grants {
 		if g.end > o.sent {

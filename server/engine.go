@@ -13,8 +13,8 @@ import (
 // never is a deadline that does not come.
 const never = int64(1<<63 - 1)
 
-// engine owns the lock manager. Shards enter it with whole batches: everything that a loop has read is decided under one
-// hold of the lock, and leaves as bytes in outboxes or as mail to other shards.
+// engine owns the lock manager. Shards enter it with whole batches: everything that a loop has read is decided while the lock is
+// held once, and the results leave as bytes in outboxes or as mail to other shards.
 type engine struct {
 	mu sync.Mutex
 
@@ -31,7 +31,7 @@ type engine struct {
 	draining   bool
 	drained    chan struct{} // closed once the server drains and no connected client holds a key; nil while it serves
 	nextTick   int64         // mono ns at which a loop will come round for the manager's timers
-	due        int64         // mono ns before which the manager has nothing to do by itself
+	due        int64         // mono ns before which the manager has nothing to do of its own accord
 	holdTick   int64         // mono ns before which no timer is judged: after a stall, what has arrived is read first
 
 	request  wire.Request  // scratch of the request path
@@ -40,7 +40,7 @@ type engine struct {
 	counters counters
 
 	// Immutable.
-	timekeeper *shard     // a loop that streams may wake for a nearer timer; nil where there is none
+	timekeeper *shard     // the loop to wake when a stream sets a timer nearer than nextTick; nil where there are no loops
 	peerReader peerReader // carries the connections of other nodes; nil: goroutines do
 	welcomer   welcomer
 	events     *events
@@ -51,16 +51,16 @@ type engine struct {
 }
 
 const (
-	// stallGap is how much later than planned the keeper of time must come round to count as stopped or starved, in ns.
+	// stallGap is how late, in ns, whoever keeps the time must come round for the process to count as having stalled.
 	stallGap = 100 * int64(time.Millisecond)
-	// stallGrace is how long after a stall timers are not judged, so that every loop and stream reads first, in ns.
+	// stallGrace is how long after a stall no timer is judged, in ns, so that every loop and stream reads first.
 	stallGrace = 50 * int64(time.Millisecond)
 )
 
-// choreInterval is how often what is due once in a while is done.
+// choreInterval is how often tick does the server's periodic chores.
 const choreInterval = 500 * time.Millisecond
 
-// tickBudget is how many due timers one hold of the engine decides, so that a mass expiry does not keep clients waiting.
+// tickBudget is how many due timers one batch decides at most, so that a mass expiry does not keep clients waiting.
 const tickBudget = 1024
 
 // enter takes the engine for one batch of s.
@@ -106,7 +106,7 @@ func (e *engine) leave() (deadline, now int64) {
 	return deadline, after.Mono
 }
 
-// withhold keeps the grants of this batch from leaving: the leases could outlive what the state file says, and it cannot be
+// withhold keeps the grants of this batch from being sent: their leases could outlive what the state file says, and it cannot be
 // written. Their connections are reset, which takes the grants back.
 func (e *engine) withhold(now lock.Time) {
 	for _, c := range e.current.dirty {
@@ -132,8 +132,8 @@ func (e *engine) batch(s *shard, f func(now lock.Time)) {
 	e.leave()
 }
 
-// tick judges what is due, and does the server's chores. It reports whether more is due already than one hold of the engine
-// should do.
+// tick judges the timers that are due, and does the server's chores. It reports whether more timers are due than one batch should
+// decide.
 func (e *engine) tick(now lock.Time) (more bool) {
 	if now.Mono >= e.nextChore {
 		e.nextChore = now.Mono + int64(choreInterval)
@@ -148,7 +148,7 @@ func (e *engine) tick(now lock.Time) (more bool) {
 	return e.manager.Tick(now, tickBudget)
 }
 
-// noteReadiness says for those who do not wait for the engine whether acquires are served.
+// noteReadiness publishes whether acquires are served, for readers that do not take the engine's lock.
 func (e *engine) noteReadiness(now int64) {
 	why := e.authority.unready(now)
 	if e.draining {
@@ -187,8 +187,8 @@ func (e *engine) closeSession(now lock.Time, c *conn) {
 	c.session = 0
 }
 
-// takeBack releases every grant that c was told of but that did not leave whole.
-// It reports whether there was one: then the connection must be reset.
+// takeBack releases every grant whose reply to c was not sent completely. It reports whether there was one: then the connection
+// must be reset.
 func (e *engine) takeBack(now lock.Time, c *conn) bool {
 	if c.out == nil {
 		return false
@@ -200,7 +200,7 @@ func (e *engine) takeBack(now lock.Time, c *conn) bool {
 	return len(grants) > 0
 }
 
-// Reply is lock.Sink: the manager has decided something for a session.
+// Reply implements lock.Sink: the manager has decided something for a session.
 func (e *engine) Reply(s lock.Session, r *lock.Reply) {
 	c := e.sessions[s]
 	if c.shard == e.current {
@@ -212,7 +212,7 @@ func (e *engine) Reply(s lock.Session, r *lock.Reply) {
 	e.post(m)
 }
 
-// ForeignRelease is lock.Sink: a key was given back from another host than it was granted to.
+// ForeignRelease implements lock.Sink: a key was given back from another host than it was granted to.
 func (e *engine) ForeignRelease(s lock.Session, key []byte, owner, token uint64, grantedTo lock.Client) {
 	e.events.foreignRelease(key, owner, token, grantedTo, e.sessions[s].remote)
 }
@@ -245,7 +245,8 @@ func (e *engine) sendTo(s *shard, m mail) {
 	}
 }
 
-// collect hands each message of s to take, in order. Called inside a batch of s.
+// collect works off the mail of s in order: it carries out what needs only the engine, and hands the rest to take. Called inside a
+// batch of s.
 func (e *engine) collect(now lock.Time, s *shard, take func(lock.Time, *mail)) {
 	for i := 0; i < len(s.mail); i++ { // a message can bring about another one
 		m := s.mail[i]

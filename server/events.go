@@ -9,8 +9,8 @@ import (
 	"ticketing.internal/lock"
 )
 
-// events turns what clients do into log lines at a bounded rate. Its methods never block, so that they may be called inside
-// a batch: the lines are written by a goroutine of their own, and what it cannot keep up with is only counted.
+// events turns what clients do into log lines at a bounded rate. Its methods never block, so that they may be called inside a batch:
+// a goroutine of its own writes the lines, and a line that finds the queue to it full is dropped.
 type events struct {
 	clock *clock
 	log   *eventLog
@@ -18,7 +18,7 @@ type events struct {
 	done  chan struct{}
 }
 
-// event is one line to be.
+// event is a log line that is still to be written.
 type event struct {
 	at      int64 // mono ns
 	level   slog.Level
@@ -45,13 +45,13 @@ func (v *events) run() {
 	}
 }
 
-// stop ends run once all is written. No event may follow.
+// stop ends run once every line is written. No event may follow.
 func (v *events) stop() {
 	close(v.queue)
 	<-v.done
 }
 
-// flush has the counts of lines left out written.
+// flush has the counts of suppressed lines written.
 func (v *events) flush(now int64) {
 	v.put(event{at: now})
 }
@@ -59,7 +59,7 @@ func (v *events) flush(now int64) {
 func (v *events) put(ev event) {
 	select {
 	case v.queue <- ev:
-	default: // the log is slower than what happens; the next line of the kind tells how many were left out
+	default: // the log cannot keep up: the line is lost
 	}
 }
 
@@ -69,10 +69,10 @@ func (v *events) write(level slog.Level, message string, attrs ...slog.Attr) {
 
 func from(remote netip.AddrPort) slog.Attr { return slog.String("from", remote.String()) }
 
-// shownBytes is how much of what a stranger sent a log line shows.
+// shownBytes is how many bytes of a stranger's input a log line shows.
 const shownBytes = 16
 
-// stranger: the first bytes of a connection are of no version of the protocol.
+// stranger logs a connection whose first bytes belong to no version of the protocol.
 func (v *events) stranger(remote netip.AddrPort, data []byte) {
 	attrs := []slog.Attr{from(remote), slog.String("starts_with", fmt.Sprintf("%q", data[:min(len(data), shownBytes)]))}
 	switch {
@@ -89,7 +89,8 @@ func (v *events) malformed(remote netip.AddrPort) {
 	v.write(slog.LevelWarn, "a client sent a malformed frame: its connection is closed", from(remote))
 }
 
-// badLegacyKey: some clients published later greet like v0 and then speak something else; what they send looks like bad keys.
+// badLegacyKey logs a v0 key that no client can mean. Some clients that were published later greet like v0 and then speak another
+// protocol, which looks like this.
 func (v *events) badLegacyKey(remote netip.AddrPort) {
 	v.write(slog.LevelWarn, "a v0 client sent a key that cannot be: the published clients that this server serves are those of version 0.1.0", from(remote))
 }
@@ -118,7 +119,7 @@ func (v *events) acceptFailed(err error) {
 	v.write(slog.LevelError, "accepting a connection failed: trying again", slog.String("why", err.Error()))
 }
 
-// markerFailing: the marker falls behind what it should say.
+// markerFailing logs that the marker falls behind what it should say.
 func (v *events) markerFailing(why string) {
 	v.write(slog.LevelError, "the marker cannot be written: if the whole cluster were lost now, tokens of the next one might not be larger", slog.String("why", why))
 }
@@ -127,7 +128,7 @@ func (v *events) notAdmitted(addr, why string) {
 	v.write(slog.LevelWarn, "not admitted yet: trying again", slog.String("asked", addr), slog.String("why", why))
 }
 
-// readiness: acquires are refused from now on, because of why, or served again.
+// readiness logs that acquires are refused from now on, because of why, or with an empty why that they are served again.
 func (v *events) readiness(why string) {
 	if why == "" {
 		v.write(slog.LevelInfo, "acquires are served")
@@ -136,7 +137,7 @@ func (v *events) readiness(why string) {
 	v.write(slog.LevelWarn, "acquires are refused for now", slog.String("why", why))
 }
 
-// foreignRelease: the audit line of a release that comes from another address than its grant.
+// foreignRelease logs a release that comes from another address than the acquire did, for audits.
 func (v *events) foreignRelease(key []byte, owner, token uint64, grantedTo lock.Client, by netip.AddrPort) {
 	v.write(slog.LevelInfo, "a lock was released from another address than it was granted to",
 		slog.String("key", fmt.Sprintf("%q", key)), slog.Uint64("owner", owner), slog.Uint64("token", token),

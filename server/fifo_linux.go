@@ -1,7 +1,7 @@
 package server
 
 // A fifo holds the connections that share one fixed time limit, oldest first, so that the next to fall due is always the
-// head: arming, disarming and re-arming are O(1) and need no timer. A connection stands in at most one fifo a link set.
+// head: arming, disarming and re-arming are O(1) and need no timer. A connection is in at most one fifo of each link set.
 type fifo struct {
 	kind       int // which of a connection's link sets this list threads
 	limit      int64

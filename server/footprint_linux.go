@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// footprint is where the executable is mapped. The kernel maps the neighbours of each page of it that is touched, and counts
-// them all as resident: after a start, and whenever something rare has run, that is several times what the server needs.
+// footprint is where the executable is mapped. When a page of it is touched, the kernel maps the neighbouring pages too and counts
+// them as resident. After a start, and whenever rarely used code has run, that is several times what the server needs.
 type footprint []mapping
 
 type mapping struct{ from, to uintptr }
@@ -34,7 +34,7 @@ func readFootprint() (f footprint) {
 	return f
 }
 
-// drop gives the pages back that are mapped now. What is needed is mapped again from the page cache when it is touched.
+// drop gives back the pages that are mapped now. A page that is still needed is mapped again from the page cache when it is touched.
 func (f footprint) drop() {
 	for _, m := range f {
 		unix.RawSyscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)

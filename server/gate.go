@@ -9,13 +9,13 @@ import (
 	"ticketing.internal/wire"
 )
 
-// gate is the lock.Log of a standalone server: it lets a grant take effect only when a restart after a crash could neither grant
-// the same key while the lease runs nor hand out a token that is not larger. For that the state file says a time that no lease
-// outlives (the horizon), the longest lease, and a number that no token passes. They are recorded ahead of use, in the background,
-// so that only a grant beyond them waits. Releases and expiries always pass: they give nothing away.
+// gate is the lock.Log of a standalone server. It lets a grant take effect only when a restart after a crash could neither grant
+// the same key while the lease runs nor hand out a token that is not larger. For that the state file records a time that no lease
+// outlives (the horizon), the longest lease, and a number that no token exceeds. These are written ahead of use, in the background,
+// so that only a grant beyond them has to wait. Releases and expiries always pass: they give nothing away.
 //
-// Everything here is called under the engine's lock, but for the run of a stateWrite, which takes as long as the disk takes.
-// The engine drives it so:
+// Everything here is called under the engine's lock, except the run of a stateWrite, which takes as long as the disk takes.
+// The engine drives it like this:
 //
 //	start        openGate reads the state file and makes the first write, which comes before any grant
 //	             manager: Config{TokenBase: gate.tokenBase(), Log: gate}
@@ -30,11 +30,11 @@ import (
 //
 // Without a state directory every grant passes at once, and a restart forgets everything.
 type gate struct {
-	// What each grant is compared with. Within these bounds no write is due; beyond them decide knows more.
+	// What each grant is compared with first. Within these bounds no write is due; beyond them decide looks closer.
 	softEnd    int64  // mono ns
 	softMillis uint32 // lease
 	softTokens uint64
-	tokens     uint64 // not below the manager's token counter: each grant that passed counts
+	tokens     uint64 // at least the manager's token counter: every grant that passed is counted
 
 	store    stateStore // nil: nothing is kept
 	boot     bootID
@@ -42,14 +42,14 @@ type gate struct {
 	stopped  bool
 	settled  uint64 // tokens at the last settle
 
-	recorded stateWrite // the newest that is on the disk
-	orders   uint64     // how many were made
-	flying   stateWrite // the one under way
+	recorded stateWrite // the newest write that is on the disk
+	orders   uint64     // how many writes were made
+	flying   stateWrite // the write under way, if inFlight
 	inFlight bool
-	startAt  int64 // mono ns: the write under way began
-	retryAt  int64 // mono ns: no write before
+	startAt  int64 // mono ns at which the write under way began
+	retryAt  int64 // mono ns before which no other write begins
 	failure  error // why grants that need a write get B recovering
-	recheck  bool  // something changed for the grants that wait
+	recheck  bool  // the grants that wait have to be decided anew
 
 	wanted     bool   // a write is due
 	wantMillis uint32 // longest lease among the grants that made it so
@@ -80,9 +80,9 @@ type pendingGrants interface {
 const (
 	// leaseMargin is how long a batch may take: leases are proposed at its first stamp and start at its last.
 	leaseMargin = int64(time.Second)
-	// writeAhead is how long before the horizon is reached the next write starts, so that a slow disk is not waited for.
+	// writeAhead is how long before the horizon is reached the next write starts, so that nothing waits for a slow disk.
 	writeAhead = int64(2 * time.Second)
-	// horizonPeriod is how long the same lease can be granted again and again before the horizon has to move.
+	// horizonPeriod is how long leases of one length can be granted before the horizon has to be moved.
 	horizonPeriod = int64(5 * time.Second)
 	horizonReach  = leaseMargin + writeAhead + horizonPeriod
 
@@ -91,14 +91,14 @@ const (
 	// longestStepMillis is what the recorded longest lease is rounded up to, so that slowly growing leases cost few writes.
 	longestStepMillis = 10_000
 	writeRetry        = int64(time.Second)
-	// writeStall is when a write that has not come back counts as failed: nobody waits for a hanging disk.
+	// writeStall is how long a write may take before it counts as failed: nobody waits for a disk that hangs.
 	writeStall = int64(5 * time.Second)
 )
 
-// tokenBase is the manager's.
+// tokenBase is the token above which the manager starts.
 func (g *gate) tokenBase() uint64 { return g.tokens }
 
-// Propose is lock.Log.
+// Propose implements lock.Log.
 func (g *gate) Propose(now lock.Time, c *lock.Command) (lock.Verdict, wire.Busy) {
 	if c.Kind != lock.KindGrant {
 		return lock.ApplyNow, 0
@@ -152,7 +152,7 @@ func (g *gate) advance(now lock.Time, m pendingGrants) (write stateWrite, ok boo
 	if !g.wanted || g.inFlight || g.stopped || now.Mono < g.retryAt {
 		return stateWrite{}, false
 	}
-	g.flying, g.inFlight, g.startAt = g.make(g.next(now.Mono)), true, now.Mono
+	g.flying, g.inFlight, g.startAt = g.newWrite(g.next(now.Mono)), true, now.Mono
 	return g.flying, true
 }
 
@@ -173,8 +173,8 @@ func (g *gate) decidePending(now lock.Time, m pendingGrants) {
 	}
 }
 
-// next is the record that lets grants like those that made it necessary pass for a while. What is wanted only grows until a write
-// has succeeded, so it covers a record that is still under way.
+// next returns a record that lets grants such as those that made the write due pass for a while. What is wanted only grows until a
+// write succeeds, so next also covers a record that is still under way.
 func (g *gate) next(now int64) stateRecord {
 	r := g.recorded.record
 	lease := roundUpLease(g.wantMillis)
@@ -186,7 +186,7 @@ func (g *gate) next(now int64) stateRecord {
 	return r
 }
 
-func (g *gate) make(r stateRecord) stateWrite {
+func (g *gate) newWrite(r stateRecord) stateWrite {
 	g.orders++
 	return stateWrite{record: r, order: g.orders, store: g.store}
 }
@@ -207,9 +207,9 @@ func (g *gate) written(now lock.Time, err error) {
 }
 
 // settle is called once the leases of a batch have started, at stamp; first is the earliest stamp at which one of them was
-// proposed. In a batch that took longer than leaseMargin, because the machine or the process stood still, they may end after the
-// recorded horizon: then settle moves it at once, and the engine waits. On an error the grants of the batch must not leave: the
-// connections that were to get one are reset, which takes the grants back.
+// proposed. If the batch took longer than leaseMargin, because the machine or the process stood still, they may end after the
+// recorded horizon: then settle moves the horizon while the engine waits. After an error the grants of the batch must not be sent:
+// the connections that were to get one are reset, which takes the grants back.
 func (g *gate) settle(first, stamp int64) error {
 	granted := g.tokens != g.settled
 	g.settled = g.tokens
@@ -222,7 +222,7 @@ func (g *gate) settle(first, stamp int64) error {
 	}
 	r := g.next(stamp)
 	r.horizon = max(r.horizon, g.recorded.record.horizon+late)
-	w := g.make(r)
+	w := g.newWrite(r)
 	if err := w.run(); err != nil {
 		g.failure, g.recheck, g.wanted = err, true, true
 		g.retryAt = stamp + writeRetry
@@ -232,8 +232,8 @@ func (g *gate) settle(first, stamp int64) error {
 	return nil
 }
 
-// final ends the granting, and makes the record of a clean stop: latestEnd is when the last lease that is still held ends (mono
-// ns; 0 if nothing is held). What still waits is refused at the next advance. ok is false when nothing is kept.
+// final ends the granting, and returns the record of a clean stop. latestEnd is when the last lease that is still held ends (mono
+// ns; 0 if nothing is held). Grants that still wait are refused at the next advance. ok is false without a state directory.
 func (g *gate) final(now lock.Time, latestEnd int64) (write stateWrite, ok bool) {
 	g.stopped, g.recheck = true, true
 	g.softEnd = math.MinInt64
@@ -246,7 +246,7 @@ func (g *gate) final(now lock.Time, latestEnd int64) (write stateWrite, ok bool)
 		r.horizon = end
 		r.longestMillis = uint32(min((end-now.Mono)/int64(time.Millisecond)+1, wire.MaxLeaseMillis))
 	}
-	return g.make(r), true
+	return g.newWrite(r), true
 }
 
 // unready says why acquires are refused at now, "" if they are not.
@@ -261,7 +261,7 @@ func (g *gate) unready(now int64) string {
 	return ""
 }
 
-// accept takes notice that w is on the disk.
+// accept notes that w is on the disk.
 func (g *gate) accept(w stateWrite) {
 	if w.order < g.recorded.order {
 		return
@@ -271,7 +271,7 @@ func (g *gate) accept(w stateWrite) {
 	g.relax()
 }
 
-// relax takes the bounds of the hot path from what is on the disk.
+// relax derives the bounds of the hot path from what is on the disk.
 func (g *gate) relax() {
 	r := &g.recorded.record
 	g.softEnd, g.softMillis, g.softTokens = r.horizon-leaseMargin-writeAhead, r.longestMillis, r.reserved-tokenBlock/2

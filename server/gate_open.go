@@ -6,8 +6,8 @@ import (
 	"ticketing.internal/lock"
 )
 
-// openGate starts the life of a standalone server at now, on the boot of the machine that boot names. store is nil without a state
-// directory; floor is TICKETING_TOKEN_FLOOR. The first write is done when it returns.
+// openGate returns the gate of a standalone server that starts at now, during the boot of the machine that boot names. store is nil
+// without a state directory; floor is TICKETING_TOKEN_FLOOR. The first write is done when it returns.
 func openGate(store stateStore, now lock.Time, boot bootID, floor uint64) (*gate, error) {
 	g := &gate{store: store, boot: boot}
 	var last stateRecord
@@ -31,7 +31,7 @@ func openGate(store stateStore, now lock.Time, boot bootID, floor uint64) (*gate
 		// Another restart within the pause has to keep it, on this boot or the next.
 		first.horizon, first.longestMillis = g.pauseEnd, last.longestMillis
 	}
-	w := g.make(first)
+	w := g.newWrite(first)
 	if err := w.run(); err != nil {
 		return nil, err
 	}
@@ -39,12 +39,12 @@ func openGate(store stateStore, now lock.Time, boot bootID, floor uint64) (*gate
 	return g, nil
 }
 
-// pauseEnd is when the last lease that an earlier process can have granted is over, 0 if that is so already. A clean stop with
-// nothing held has recorded a horizon and a longest lease of zero.
+// pauseEnd returns when the last lease that an earlier process can have granted ends, in mono ns; 0 if all have ended. After a clean
+// stop with nothing held the recorded horizon and longest lease are zero.
 func pauseEnd(last stateRecord, now int64, boot bootID) int64 {
 	longest := millis(last.longestMillis)
 	end := now + longest
-	// A horizon further away than any write could have put it was measured on another clock, whatever the boot id says.
+	// A horizon further away than any write could have put it is of another clock, whatever the boot id says.
 	if boot != (bootID{}) && boot == last.boot && last.horizon <= end+2*horizonReach {
 		end = last.horizon
 	}

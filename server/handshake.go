@@ -14,7 +14,7 @@ type handshake struct {
 	binding []byte // of TLS; empty on plaintext
 	// bindable is false on a TLS session that has no exporter: such a session may speak v0 only.
 	bindable bool
-	denial   wire.Protocol // stateDenied: the protocol in which to say so
+	denial   wire.Protocol // stateDenied: the protocol of the answer
 }
 
 // welcomer is what a handshake needs to know of the server.
@@ -24,7 +24,7 @@ type welcomer struct {
 	// clientAddr is where clients are told to find this node.
 	clientAddr string
 	domain     [16]byte
-	inFlight   uint32
+	inFlight   uint32 // acquires that a connection may have in flight
 }
 
 // greet gives c a fresh nonce and queues the greeting. Called by the owner of c.
@@ -38,7 +38,7 @@ func (c *conn) greet(binding []byte, bindable bool) {
 	o.bytes = wire.AppendGreeting(o.bytes, h.nonce[:])
 }
 
-// hello judges the beginning of what a client sends. It returns how many bytes it used: 0 when more must arrive first.
+// hello judges the first bytes that a client sends. It returns how many of them it used: 0 when more must arrive first.
 // Afterwards c.state says what became of the connection. Called inside a batch.
 func (e *engine) hello(c *conn, data []byte) (used int) {
 	if len(data) == 0 {
@@ -119,8 +119,8 @@ func (e *engine) helloV0(c *conn, data []byte) (used int) {
 	return n
 }
 
-// deny notes that the client does not know the token. The answer is held back for a while by the connection's owner, which
-// then calls tellDenied: guessing is slow.
+// deny notes that the client does not know the token. To make guessing slow, the connection's owner holds the answer back for
+// denialDelay and then calls tellDenied.
 func (e *engine) deny(c *conn, p wire.Protocol) {
 	c.handshake.denial = p
 	c.state = stateDenied

@@ -14,26 +14,20 @@ import (
 // token: which of its calls are unanswered, and which grants of each key are its own.
 type legacySession struct {
 	keys   map[string]*legacyKey
-	calls  map[uint64]*legacyCall // with the manager, by owner
-	open   int                    // unanswered calls, those included whose outcome waits for an older call's
-	grants int                    // remembered over all keys
-	room   *legacyRoom            // for those of all sessions
-	sweep  int                    // number of grants at which those long over are looked for
-	// squeezeAt is the mono ns before which no room is made for grants that there is none for.
+	calls  map[uint64]*legacyCall // those that the manager has yet to answer, by owner
+	open   int                    // unanswered calls, including those whose outcome waits behind an older call's
+	grants int                    // remembered grants of all keys
+	room   *legacyRoom            // shared by all sessions
+	sweep  int                    // number of remembered grants at which the expired ones are dropped
+	// squeezeAt is the mono ns before which making room for another grant is not tried again.
 	squeezeAt int64
-}
-
-// legacyRoom is how many grants all sessions together remember, and may.
-type legacyRoom struct {
-	grants, limit int
-	squeezeAt     int64 // as in legacySession
 }
 
 // legacyKey is one key of one v0 connection.
 type legacyKey struct {
 	name               string
 	acquires, releases []*legacyCall // unanswered, oldest first: clients match replies by operation and key, in order
-	grants             []legacyGrant // given here and not given back, oldest first
+	grants             []legacyGrant // granted to this connection and not released, oldest first
 }
 
 // legacyCall is a request that waits for its own outcome, or for an older call's answer.
@@ -53,30 +47,9 @@ type legacyGrant struct {
 	forget       int64 // mono ns after which a release no longer means it
 }
 
-const (
-	// legacyMemory is how long after its lease's end a grant is still what a release of its key means, in ns.
-	legacyMemory = 250 * int64(time.Second)
-	// legacyGrantsPerKey is how many grants all sessions may remember for each key that may be held: as many that are over as
-	// are not.
-	legacyGrantsPerKey = 2
-	// squeezePause is how long after it was looked for room in vain, or not, it is not looked for again, in ns: that looks at all.
-	squeezePause = int64(time.Second)
-	// minSweep is the least number of remembered grants at which a session looks for those to forget.
-	minSweep = 64
-)
-
 func newLegacySession(room *legacyRoom) *legacySession {
 	return &legacySession{keys: map[string]*legacyKey{}, calls: map[uint64]*legacyCall{}, room: room, sweep: minSweep}
 }
-
-// count notes that n grants more are remembered.
-func (l *legacySession) count(n int) {
-	l.grants += n
-	l.room.grants += n
-}
-
-// end forgets all, when the session is over.
-func (l *legacySession) end() { l.count(-l.grants) }
 
 // consumeLegacy is the request path of v0.
 func (e *engine) consumeLegacy(now lock.Time, c *conn, data []byte) (rest []byte) {
@@ -218,14 +191,12 @@ func (l *legacySession) answer(e *engine, now lock.Time, c *conn, r *lock.Reply)
 	l.settle(c, call.key)
 }
 
-// settle sends the outcomes of k's calls that no older call of the same operation is in front of. A granted acquire never
-// waits here: the manager serves one connection's acquires of a key in their order.
+// settle sends the outcomes of k's calls, of each operation up to the first call that is still open: clients match replies in
+// order. A granted acquire never waits here, for the manager serves one connection's acquires of a key in order.
 func (l *legacySession) settle(c *conn, k *legacyKey) {
 	k.acquires = l.settleQueue(c, k, k.acquires)
 	k.releases = l.settleQueue(c, k, k.releases)
-	if len(k.acquires)+len(k.releases)+len(k.grants) == 0 {
-		delete(l.keys, k.name)
-	}
+	l.maybeDrop(k)
 }
 
 func (l *legacySession) settleQueue(c *conn, k *legacyKey, queue []*legacyCall) (rest []*legacyCall) {
@@ -247,13 +218,20 @@ func (c *conn) tellLegacy(k *legacyKey, call *legacyCall) {
 	switch call.outcome {
 	case wire.OpBusy: // of a release: the client tries again elsewhere
 		o.bytes = wire.AppendLegacyError(o.bytes, wire.LegacyNotActive)
-	case wire.OpError: // the fate is unknown, and no line of v0 says so: a T would be untrue
+	case wire.OpError: // the outcome is unknown, and no line of v0 says that: a T could be untrue
 		c.doomed = true
 	default:
 		o.bytes = wire.AppendLegacyReply(o.bytes, &wire.LegacyReply{Op: call.outcome, Token: call.token, Text: []byte(k.name)})
 	}
 	if call.outcome == wire.OpGranted {
 		o.grants = append(o.grants, sentMark{end: len(o.bytes), ref: call.ref, token: call.token})
+	}
+}
+
+// maybeDrop forgets k if nothing is left to remember of it.
+func (l *legacySession) maybeDrop(k *legacyKey) {
+	if len(k.acquires)+len(k.releases)+len(k.grants) == 0 {
+		delete(l.keys, k.name)
 	}
 }
 
@@ -265,56 +243,4 @@ func (l *legacySession) key(name []byte) *legacyKey {
 		l.keys[k.name] = k
 	}
 	return k
-}
-
-// forget drops the grants of k that a release no longer means, and returns how many there were.
-func (k *legacyKey) forget(now int64) (dropped int) {
-	kept := k.grants[:0]
-	for _, g := range k.grants {
-		if now < g.forget {
-			kept = append(kept, g)
-		}
-	}
-	dropped = len(k.grants) - len(kept)
-	k.grants = kept
-	return dropped
-}
-
-// mayRemember reports whether there is room for one more grant of l. Where there is none, grants are forgotten as soon as their
-// leases have ended.
-func (e *engine) mayRemember(now int64, l *legacySession) bool {
-	limit := int(e.welcomer.inFlight)
-	if l.grants >= limit && now >= l.squeezeAt {
-		l.squeezeAt = now + squeezePause
-		l.forgetAll(now + legacyMemory)
-	}
-	if r := l.room; r.grants >= r.limit && now >= r.squeezeAt {
-		r.squeezeAt = now + squeezePause
-		for _, c := range e.sessions {
-			if c != nil && c.legacy != nil {
-				c.legacy.forgetAll(now + legacyMemory)
-			}
-		}
-	}
-	return l.grants < limit && l.room.grants < l.room.limit
-}
-
-// maybeSweep forgets over all keys once the number of remembered grants has doubled, so that callers who never release cost
-// memory for a while and not for ever.
-func (l *legacySession) maybeSweep(now int64) {
-	if l.grants < l.sweep {
-		return
-	}
-	l.forgetAll(now)
-	l.sweep = max(minSweep, 2*l.grants)
-}
-
-// forgetAll drops the grants of all keys that a release no longer means at now.
-func (l *legacySession) forgetAll(now int64) {
-	for name, k := range l.keys {
-		l.count(-k.forget(now))
-		if len(k.acquires)+len(k.releases)+len(k.grants) == 0 {
-			delete(l.keys, name)
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// NewLogger returns a logger that writes one line an event to w. level is debug, info, warn or error, format text or json;
+// NewLogger returns a logger that writes one line per event to w. level is debug, info, warn or error, format text or json;
 // anything else counts as info and text (ConfigFromEnv refuses it). Times are UTC.
 func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{ReplaceAttr: utcTime}
@@ -35,8 +35,8 @@ func utcTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// eventLog writes events that clients can cause as often as they like. Of each kind (its message) it writes a few lines in a
-// period, and then how many it left out. Safe for concurrent use.
+// eventLog writes events that clients can cause as often as they like. Of each kind (the message) it writes a few lines per period,
+// and then how many it has left out. Safe for concurrent use.
 type eventLog struct {
 	log *slog.Logger
 
@@ -54,16 +54,16 @@ type eventBudget struct {
 }
 
 const (
-	eventPeriod    = 10 * time.Second
-	eventsAPeriod  = 5
-	leftOutLogAttr = "left_out"
+	eventPeriod     = 10 * time.Second
+	eventsPerPeriod = 5
+	leftOutLogAttr  = "left_out"
 )
 
 func newEventLog(log *slog.Logger) *eventLog {
 	return &eventLog{log: log, kinds: map[string]*eventBudget{}}
 }
 
-// write logs an event that happened at now (mono ns), unless its kind has had its lines of this period.
+// write logs an event that happened at now (mono ns), unless its kind has used up the lines of this period.
 func (l *eventLog) write(now int64, level slog.Level, message string, attrs ...slog.Attr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *eventLog) write(now int64, level slog.Level, message string, attrs ...s
 		leftOut = b.leftOut
 		*b = eventBudget{until: now + int64(eventPeriod)}
 	}
-	if b.written == eventsAPeriod {
+	if b.written == eventsPerPeriod {
 		b.leftOut++
 		b.level, b.attrs = level, attrs
 		return
@@ -89,9 +89,8 @@ func (l *eventLog) write(now int64, level slog.Level, message string, attrs ...s
 	l.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// flush reports what was left out of the periods that are over at now (mono ns), for the kinds that have been quiet since: how many
-// events, and of them the last, for it can have another reason than those before.
-// The server calls it about once a second.
+// flush reports what was left out in periods that are over at now (mono ns), for kinds that have been quiet since: how many events,
+// and the last of them, because its attributes may differ from those that were written. It is called every choreInterval.
 func (l *eventLog) flush(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -59,13 +59,13 @@ func TestEventLogLeavesRepeatsOut(t *testing.T) {
 		l.write(int64(i), slog.LevelWarn, "repeated", slog.Int("n", i))
 		l.write(int64(i), slog.LevelWarn, "rare but once")
 	}
-	if n, text := lines(); n != 2*eventsAPeriod || strings.Contains(text, leftOutLogAttr) {
+	if n, text := lines(); n != 2*eventsPerPeriod || strings.Contains(text, leftOutLogAttr) {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
 
 	// The first event of the next period says what the last left out.
 	l.write(int64(eventPeriod), slog.LevelWarn, "repeated", slog.Int("n", 100))
-	if n, text := lines(); n != 1 || !strings.Contains(text, fmt.Sprintf("n=100 left_out=%d", 100-eventsAPeriod)) {
+	if n, text := lines(); n != 1 || !strings.Contains(text, fmt.Sprintf("n=100 left_out=%d", 100-eventsPerPeriod)) {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
 
@@ -86,11 +86,11 @@ func TestEventLogLeavesRepeatsOut(t *testing.T) {
 func TestEventLogNamesTheLastLeftOut(t *testing.T) {
 	var out bytes.Buffer
 	l := newEventLog(NewLogger(&out, "info", "text"))
-	for i := range eventsAPeriod + 2 {
+	for i := range eventsPerPeriod + 2 {
 		l.write(0, slog.LevelWarn, "repeated", slog.Int("n", i))
 	}
 	l.flush(int64(eventPeriod))
-	if want := fmt.Sprintf("level=WARN msg=repeated n=%d left_out=2\n", eventsAPeriod+1); !strings.HasSuffix(out.String(), want) {
+	if want := fmt.Sprintf("level=WARN msg=repeated n=%d left_out=2\n", eventsPerPeriod+1); !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want a last line %q:\n%s", want, out.String())
 	}
 }
@@ -116,11 +116,11 @@ func TestEventLogIsBounded(t *testing.T) {
 		leftOut += n
 		written++
 	}
-	if written > periods*(eventsAPeriod+1)+1 {
+	if written > periods*(eventsPerPeriod+1)+1 {
 		t.Errorf("%d lines in %d periods", written, periods)
 	}
 	// A line of flush is a count and no event.
-	if counted := leftOut + periods*eventsAPeriod; counted < events-periods || counted > events+periods {
+	if counted := leftOut + periods*eventsPerPeriod; counted < events-periods || counted > events+periods {
 		t.Errorf("%d events, and the lines speak of about %d", events, counted)
 	}
 }

@@ -21,16 +21,16 @@ type carrier struct {
 }
 
 const (
-	// idleLooks is how often within the time limit of silence a connection is looked at: noting the time of each read and
-	// looking now and then costs less than moving the connection within a list at each read.
-	idleLooks = 16
-	// turnConnections is how many connections are read before their replies are written. More would share a reading of the
-	// clock, and keep the first of them waiting while they could already work on their replies.
+	// idleChecks is how often within the idle time-out a connection is checked for silence: noting the time of each read and
+	// checking now and then costs less than moving the connection within a list at each read.
+	idleChecks = 16
+	// turnConnections is how many connections are read before their replies are written. With more, the first of them would wait
+	// for replies that it could already be working on.
 	turnConnections = 8
 	readSize        = 64 << 10 // bytes read from a connection at a time
 	arenaSize       = 4 * readSize
-	// stallReadLimit is how long after a stall a loop reads without judging its timers, in ns: sockets hold no more than can be read
-	// in that time.
+	// stallReadLimit is how long after a stall a loop reads without judging its timers at most, in ns. Sockets hold no more than
+	// can be read in that time.
 	stallReadLimit = 300 * int64(time.Millisecond)
 	// longestSleep bounds a wait, so that /livez can tell an idle loop from one that is stuck, and chores get done.
 	longestSleep = 500 * int64(time.Millisecond)
@@ -54,8 +54,8 @@ type loop struct {
 	now       int64   // mono ns of the present turn
 	leftAt    int64   // mono ns at which the engine was left last
 	planned   int64   // mono ns by which the loop means to come round
-	brisk     bool    // the last wait has brought something
-	stalled   bool    // it came round late: timers wait until what had arrived is read
+	brisk     bool    // the last wait returned events
+	stalled   bool    // the loop came round late: timers wait until what had arrived is read
 	stallOver int64   // mono ns at which they wait no longer
 
 	handshakes, denied, idle, lingering fifo  // of waitRead
@@ -83,7 +83,7 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 		poller: p, engine: e, admission: a, arena: make([]byte, arenaSize), done: make(chan struct{}),
 		handshakes:  fifo{kind: waitRead, limit: int64(handshakeLimit)},
 		denied:      fifo{kind: waitRead, limit: int64(denialDelay)},
-		idle:        fifo{kind: waitRead, limit: int64(idleTimeout) / idleLooks},
+		idle:        fifo{kind: waitRead, limit: int64(idleTimeout) / idleChecks},
 		lingering:   fifo{kind: waitRead, limit: int64(lingerLimit)},
 		idleTimeout: int64(idleTimeout),
 		quiet:       fifo{kind: waitWrite, limit: int64(legacyKeepAlive)},
@@ -93,8 +93,8 @@ func newLoop(e *engine, a *admission, idleTimeout time.Duration) (*loop, error) 
 	return l, nil
 }
 
-// run serves until stop. It closes every connection that is left. The poller stays open until transport.close: connections of
-// other nodes may still wake the loop, which must not write to a descriptor that is somebody else's by then.
+// run serves until stop, then closes every connection that is left. The poller stays open until transport.close: connections of
+// other nodes may still wake the loop, and that must not write to a descriptor that has been reused.
 func (l *loop) run() {
 	defer close(l.done)
 	l.turnEnded(l.engine.clock.mono())
@@ -122,8 +122,8 @@ func (l *loop) stop() {
 	<-l.done
 }
 
-// next returns what is ready, waiting for it until deadline unless more is to be done at once. Where requests come one by one
-// the next is likely to follow soon: the wait for it is a brief one at first.
+// next returns the events that are ready, waiting for some until deadline, or not at all if more is to be done at once. After a
+// turn with events the next request is likely to follow soon, so the first wait is a brief one.
 func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
 	if more {
 		return l.poll()
@@ -141,14 +141,14 @@ func (l *loop) next(deadline int64, more bool) []unix.EpollEvent {
 	return l.wait(int((sleep + int64(time.Millisecond) - 1) / int64(time.Millisecond)))
 }
 
-// turnEnded notes when the engine was left, from which the next wait and a stall are counted.
+// turnEnded notes when the engine was left. The next wait, and stalls, are counted from then.
 func (l *loop) turnEnded(now int64) {
 	l.leftAt, l.planned = now, now
 }
 
 // noticeStall holds timers back when the loop was stopped or starved: what arrived meanwhile is read before leases, waits and
-// silence are judged (semantics, rule 14). That is so once nothing is left to read, and not long after in any case, for a loop
-// may have something to read for ever. Called inside a batch; idle says that nothing was left to read.
+// silence are judged (semantics, rule 14). They are judged again once nothing is left to read, or after stallReadLimit, for a busy
+// loop may have something to read for ever. Called inside a batch; idle says that nothing was left to read.
 func (l *loop) noticeStall(now int64, idle bool) {
 	switch {
 	case l.stalled:
@@ -165,7 +165,7 @@ func (l *loop) ownDeadline() int64 {
 		l.quiet.deadline(), l.slow.deadline())
 }
 
-// read fills the arena from the ready connections, a few of them, and returns the events that are left.
+// read reads from the next few ready connections into the arena, and returns the events that are left.
 func (l *loop) read(events []unix.EpollEvent) (left []unix.EpollEvent) {
 	l.batch = l.batch[:0]
 	at := 0
@@ -219,7 +219,7 @@ func (l *loop) readFrom(c *conn, at int) (used int) {
 	return (held + n + 63) &^ 63
 }
 
-// decide takes the engine for everything that was read, for mail and for what is due. idle says that nothing was there to read.
+// decide enters the engine for everything that was read, for mail, and for timers. idle says that there was nothing to read.
 func (l *loop) decide(idle bool) (deadline int64, more bool) {
 	e := l.engine
 	now := e.clock.now()
@@ -290,7 +290,7 @@ func (l *loop) arm(f *fifo, c *conn) {
 	l.due = min(l.due, l.now+f.limit)
 }
 
-// judgeLimits deals with the connections of the loop whose time is over.
+// judgeLimits deals with the connections whose time limit is over.
 func (l *loop) judgeLimits(now lock.Time) {
 	if now.Mono < l.due {
 		return

@@ -14,29 +14,29 @@ import (
 	"ticketing.internal/wire"
 )
 
-// loopPeer is a plaintext connection of another node that a loop reads. It is peerCarrier.
+// loopPeer is a plaintext connection with another node that a loop reads. It implements peerCarrier.
 type loopPeer struct {
 	loop *loop
 	conn *peerConn
-	over chan struct{} // closed by the loop when it does not touch the connection any more
+	over chan struct{} // closed by the loop when it no longer touches the connection
 
 	// Owned by the loop until over is closed.
-	fit  []wire.PeerFrame // of this turn, for the driver
-	last *wire.PeerFrame  // ends the connection
-	err  error            // ended it
+	fit  []wire.PeerFrame // this turn's frames for the driver
+	last *wire.PeerFrame  // the frame that ends the connection, if one does
+	err  error            // what has ended the connection
 
 	mu sync.Mutex
 	// Guarded by mu. The loop reads fd without it, for it does not change before over is closed.
 	fd      int  // -1 once closed
 	watched bool // the loop has it in its epoll instance
-	full    bool // to be told when there is room
+	full    bool // the socket takes no more: wait until it is writable
 }
 
 // errNothingToRead says that a socket has nothing just now.
 var errNothingToRead = errors.New("nothing to read")
 
-// takeOver is peerReader. The socket goes on as another descriptor: the runtime watches the one that it made, and would wake a
-// thread of its own for whatever arrives.
+// takeOver implements peerReader. The socket is duplicated and the original descriptor closed: the runtime's poller watches that one, and
+// would wake a thread of its own for everything that arrives.
 func (l *loop) takeOver(c *peerConn) (peerCarrier, error) {
 	raw, err := c.tcp.SyscallConn()
 	if err != nil {
@@ -51,8 +51,8 @@ func (l *loop) takeOver(c *peerConn) (peerCarrier, error) {
 	return p, nil
 }
 
-// run is peerCarrier. When the loop itself has ended, what it had waits here for the transport to be closed: the end of the
-// connection is no sign then that the other node has died.
+// run implements peerCarrier. If the loop itself has ended, the connection stays open until the transport is closed: its end must not look
+// as if the other node had died.
 func (p *loopPeer) run() (last *wire.PeerFrame, err error) {
 	l := p.loop
 	l.engine.sendTo(&l.shard, mail{kind: mailCall, call: func() { l.watchPeer(p) }})
@@ -68,7 +68,7 @@ func (p *loopPeer) run() (last *wire.PeerFrame, err error) {
 	return p.last, p.err
 }
 
-// write is peerCarrier.
+// write implements peerCarrier.
 func (p *loopPeer) write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *loopPeer) write(b []byte) (int, error) {
 	return n, nil
 }
 
-// awaitRoom is peerCarrier.
+// awaitRoom implements peerCarrier.
 func (p *loopPeer) awaitRoom() { p.setFull(true) }
 
 func (p *loopPeer) setFull(full bool) {
@@ -111,10 +111,10 @@ func (p *loopPeer) watch(on bool) (err error) {
 	return err
 }
 
-// closeWrite is peerCarrier.
+// closeWrite implements peerCarrier.
 func (p *loopPeer) closeWrite() { p.shutdown(unix.SHUT_WR) }
 
-// hangUp is peerCarrier: the loop reads the end of the stream then.
+// hangUp implements peerCarrier: the loop reads the end of the stream then.
 func (p *loopPeer) hangUp() { p.shutdown(unix.SHUT_RDWR) }
 
 func (p *loopPeer) shutdown(how int) {
@@ -123,7 +123,7 @@ func (p *loopPeer) shutdown(how int) {
 	unix.Shutdown(p.fd, how)
 }
 
-// Read is io.Reader, for the connection's frameReader.
+// Read implements io.Reader, for the connection's frameReader.
 func (p *loopPeer) Read(b []byte) (int, error) {
 	n, errno := readNow(p.fd, b)
 	switch {
@@ -137,14 +137,14 @@ func (p *loopPeer) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// watchPeer begins to read p. What has arrived behind its handshake is there already.
+// watchPeer begins to read p. What arrived right behind the handshake is in its buffer already.
 func (l *loop) watchPeer(p *loopPeer) {
 	l.peers = append(l.peers, p)
-	p.sort(p.watch(true))
+	p.splitFrames(p.watch(true))
 	l.heard = append(l.heard, p)
 }
 
-// servePeer reads once from the connection between nodes that an event is about, and writes what did not fit before.
+// servePeer handles an event of a connection between nodes: it writes what did not fit before, and reads once.
 func (l *loop) servePeer(ev *unix.EpollEvent) {
 	i := slices.IndexFunc(l.peers, func(p *loopPeer) bool { return p.fd == int(ev.Fd) })
 	if i < 0 {
@@ -162,7 +162,7 @@ func (l *loop) servePeer(ev *unix.EpollEvent) {
 	if err == errNothingToRead {
 		return
 	}
-	p.sort(err)
+	p.splitFrames(err)
 	l.heard = append(l.heard, p)
 }
 
@@ -182,8 +182,9 @@ func (p *loopPeer) resume() {
 	}
 }
 
-// sort takes the whole frames that have arrived apart. Those that come after this side's last word are thrown away.
-func (p *loopPeer) sort(err error) {
+// splitFrames divides the whole frames that have arrived into those for the driver and the one that ends the connection. Frames
+// that arrive after this side's last word are discarded. err is what the last read has ended with.
+func (p *loopPeer) splitFrames(err error) {
 	frames, fault := p.conn.in.whole(wire.MaxPeerBody)
 	if p.err = fault; fault == nil {
 		p.err = err

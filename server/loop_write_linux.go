@@ -4,12 +4,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush writes what this turn brought about, and closes the connections that have ended; which may bring about more, as a grant
-// that is taken back goes to the next waiter.
+// flush writes the replies of this turn, and closes the connections that have ended. That may produce more replies: a grant that is
+// taken back goes to the next waiter.
 func (l *loop) flush() {
 	for len(l.dirty) > 0 || len(l.ended) > 0 {
-		// The last first: the grant of a hand-off comes behind the reply to the release that brought it about, and whoever
-		// gets it has waited for it.
+		// Last first: the grant of a hand-off stands behind the reply to the release that caused it, and the client that gets it
+		// has been waiting.
 		for i := len(l.dirty) - 1; i >= 0; i-- {
 			if c := l.dirty[i]; c.state != stateClosed {
 				l.write(c)
@@ -49,7 +49,7 @@ func (l *loop) write(c *conn) {
 	l.sentAll(c)
 }
 
-// sentAll returns c's outbox and lets c be read again.
+// sentAll gives c's outbox back and lets c be read again.
 func (l *loop) sentAll(c *conn) {
 	l.giveBack(c.out)
 	c.out = nil
@@ -68,8 +68,8 @@ func (l *loop) sentAll(c *conn) {
 	}
 	switch {
 	case c.state == stateClosing:
-		// The other side is told that nothing follows, and what it still sends is thrown away for a moment: closing
-		// with unread input would reset the connection, and could destroy the last reply on its way.
+		// Tell the other side that nothing follows, and discard for a moment what it still sends: closing with unread input would
+		// reset the connection, and could destroy the last reply on its way.
 		unix.Shutdown(c.fd, unix.SHUT_WR)
 		l.setInterest(c, unix.EPOLLIN)
 		l.arm(&l.lingering, c)
@@ -78,7 +78,7 @@ func (l *loop) sentAll(c *conn) {
 	}
 }
 
-// hold keeps c, whose peer does not take its replies, waiting to be writable, and off reading.
+// pauseReading reads nothing more from c, whose peer does not take its replies, and waits for c to be writable.
 func (l *loop) pauseReading(c *conn, progress bool) {
 	if progress || !c.paused {
 		l.arm(&l.slow, c)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// observer answers the questions of the admin endpoint; it is adminSource.
+// observer answers the questions of the admin endpoint. It implements adminSource.
 type observer struct{ s *Server }
 
-// liveLimit is how long the engine may stand still before it counts as stuck.
+// liveLimit is how long the engine may go without a batch before it counts as stuck.
 const liveLimit = 5 * time.Second
 
 // live reports whether the engine was left within the last 5 s. An idle loop comes round twice a second.
@@ -35,7 +35,7 @@ func (o observer) status() Status {
 	return o.s.describe(whyNot)
 }
 
-// describe is what /status says. Called under the engine's lock.
+// describe returns what /status shows. Called under the engine's lock.
 func (s *Server) describe(whyNot string) Status {
 	e := s.engine
 	connections, _, _ := s.admission.load()
@@ -54,7 +54,7 @@ func (s *Server) describe(whyNot string) Status {
 	return st
 }
 
-// keys fills k.
+// keys fills one page of held keys.
 func (o observer) keys(k *keysPage) {
 	e := o.s.engine
 	e.mu.Lock()
@@ -66,7 +66,7 @@ func (o observer) keys(k *keysPage) {
 // AdminAddr is the address of the admin endpoint, nil when it is off.
 func (s *Server) AdminAddr() net.Addr { return s.admin.addr() }
 
-// adminText is that address for the log.
+// adminText is that address as the log shows it.
 func (s *Server) adminText() string {
 	if addr := s.AdminAddr(); addr != nil {
 		return addr.String()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller wraps one epoll instance. It is level-triggered: one read a ready connection and turn is then enough, where
-// edge-triggering would need a second read that returns EAGAIN to be sure that nothing was left.
+// poller wraps one epoll instance. It is level-triggered: one read per ready connection and turn is then enough, where
+// edge-triggering would need a second read, returning EAGAIN, to be sure that nothing was left.
 //
 // Calls that cannot block for long go through RawSyscall: telling the runtime about them would cost about as much as the work
 // that they carry. They return within milliseconds, and sooner when the runtime stops the world, for its signal interrupts them.
@@ -56,15 +56,15 @@ func (p *poller) set(fd int, interest uint32) {
 // forget stops watching fd.
 func (p *poller) forget(fd int) { unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// briefMillis is how long a wait may last that the runtime is not told of. It is shorter than the 10 ms after which the runtime
-// interrupts it, and longer than the next tick of the kernel mostly is: for an earlier end each wait would have to set the
-// processor's timer, which costs a twelfth of an unpipelined request to a cluster.
+// briefMillis is how long a wait that the runtime is not told of may last. It is shorter than the 10 ms after which the runtime
+// would interrupt it. It is longer than the time to the kernel's next tick usually is, because a wait that is to end before that has
+// to set the processor's timer, which costs a twelfth of an unpipelined request to a cluster.
 const briefMillis = 5
 
-// poll returns the events that are there now.
+// poll returns the events that are ready, without waiting.
 func (p *poller) poll() []unix.EpollEvent { return p.waitRaw(0) }
 
-// waitBriefly returns events as soon as there are some, or none after a moment.
+// waitBriefly returns events as soon as there are some, or none after briefMillis.
 func (p *poller) waitBriefly() []unix.EpollEvent { return p.waitRaw(briefMillis) }
 
 func (p *poller) waitRaw(millis int) []unix.EpollEvent {

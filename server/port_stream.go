@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// The options that the protocol asks of every socket.
-const (
-	keepAliveIdleSeconds     = 10
-	keepAliveIntervalSeconds = 5
-	keepAliveProbes          = 2
-	userTimeoutMillis        = 20_000
-)
-
 // streamPort accepts connections that a goroutine serves: TLS, and systems without event loops.
 type streamPort struct {
 	listener *net.TCPListener
@@ -31,7 +23,7 @@ func (p *streamPort) accept() (*conn, error) {
 	return newStream(p.engine, nc).conn, nil
 }
 
-// turnAway closes at once: behind TLS the refusal could only be told after a handshake, which is what there is no room for.
+// turnAway closes at once under TLS: the refusal could only be sent after a TLS handshake, and for that there is no room.
 func (p *streamPort) turnAway(c *conn, b []byte) {
 	s := c.stream
 	if s.tls == nil {

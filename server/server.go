@@ -49,7 +49,7 @@ const maxLoops = 4
 // New opens everything that a server with cfg needs: the state directory, certificates, ports. Nothing is served before Run.
 // An error says what to do; ExitCode turns it into the exit code.
 func New(cfg Config, log *slog.Logger) (*Server, error) {
-	// Server and clients often share a machine, and one loop keeps a core busy: half of the cores is plenty.
+	// Server and clients often share a machine, and one loop can keep a core busy: half of the cores is plenty.
 	return newServer(cfg, log, min(max(runtime.NumCPU()/2, 1), maxLoops))
 }
 
@@ -113,7 +113,7 @@ func (s *Server) loadCertificates() (err error) {
 	return nil
 }
 
-// certificates is the TLS configuration of the open ports, nil on plaintext.
+// certificates is the TLS configuration of the client and admin ports, nil on plaintext.
 func (s *Server) certificates() *tls.Config {
 	if s.reloader == nil {
 		return nil
@@ -211,7 +211,7 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// release gives back what build got, when it or Run ends.
+// release gives back what build has opened, when build fails or Run ends.
 func (s *Server) release() {
 	if s.acceptor != nil {
 		s.acceptor.port.close()
@@ -269,8 +269,8 @@ func (s *Server) Kill() {
 	s.Stop()
 }
 
-// drain stops accepting, lets another node lead, sends the waiters away, and waits until no connected client holds a key, or for
-// the drain time-out.
+// drain stops accepting, lets another node lead, sends the waiters away, and waits until no connected client holds a key or the
+// drain time-out is over.
 func (s *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()
@@ -308,7 +308,7 @@ func (s *Server) end() error {
 	return err
 }
 
-// Reload reads secrets and certificates again. What cannot be read stays as it was, and is in the error.
+// Reload reads secrets and certificates again. What cannot be read stays as it was; the error lists all of it.
 func (s *Server) Reload() error {
 	var problems []error
 	if s.reloader != nil {

@@ -2,12 +2,11 @@ package server
 
 import "ticketing.internal/lock"
 
-// A shard owns connections: an event loop with many, or a stream with one. Others reach a connection only through its
-// shard's mail.
+// A shard owns connections: an event loop owns many, a stream one. Others reach a connection only through its shard's mail.
 type shard struct {
 	// Immutable.
 	wake      func() // makes the owner collect its mail; called without the engine's lock
-	keepsTime bool   // the owner comes round by itself when the deadline that leave returned is over
+	keepsTime bool   // the owner enters the engine again by itself, by the deadline that leave returned
 
 	// Owned by the owner's thread of control; a stream's are guarded by the engine's lock.
 	dirty []*conn   // connections that have something to send since the last flush
@@ -18,7 +17,7 @@ type shard struct {
 	waking bool // wake is due or under way
 }
 
-// mail is a message to a connection of a shard: a reply that another shard's batch brought about, or an order.
+// mail is a message to a connection of a shard: a reply that another shard's batch produced, or an order.
 type mail struct {
 	to    *conn
 	kind  mailKind
@@ -49,7 +48,7 @@ func (s *shard) borrow() *outbox {
 	return &outbox{bytes: make([]byte, 0, initialOutbox)}
 }
 
-// giveBack takes an outbox whose content is dealt with.
+// giveBack takes back an outbox whose content has been dealt with.
 func (s *shard) giveBack(o *outbox) {
 	if len(s.spare) >= keptOutboxes || cap(o.bytes) > keptOutbox {
 		return

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkStart judges what a start at now would decide by the credentials, the seat and the state directory, of which nothing is made,
-// locked or written. The plan is the start's as far as it got, and so is the error. Whether the ports are free, and whether another
-// process uses the directory, is not asked: the process that is to be restarted uses both.
+// checkStart decides what a start at now would decide from the credentials, the seat and the state directory, without creating,
+// locking or writing anything. It returns the start's plan, as far as it got, and the error with which the start would fail. Whether
+// the ports are free and the directory unused is not checked: a process that is about to be restarted uses both.
 func (c *Config) checkStart(now time.Time) (plan startDecision, err error) {
 	var state *stateFile
 	if c.StateDir != "" {
-		if state, err = lookAtState(c.StateDir); err != nil {
+		if state, err = openStateReadOnly(c.StateDir); err != nil {
 			return plan, err
 		}
 		defer state.close()
@@ -35,25 +35,25 @@ func (c *Config) checkStart(now time.Time) (plan startDecision, err error) {
 	return plan, err
 }
 
-// lookAtState opens the state file in dir for reading alone.
-func lookAtState(dir string) (*stateFile, error) {
-	disk, err := lookAtStateDir(dir)
+// openStateReadOnly opens the state file in dir for reading, without locking the directory.
+func openStateReadOnly(dir string) (*stateFile, error) {
+	disk, err := openStateDirReadOnly(dir)
 	if err != nil {
 		return nil, newStateError(dir, "open", err)
 	}
 	return &stateFile{dir: dir, disk: disk}, nil
 }
 
-// lookAtStateDir refuses a directory that a start could not open or write to.
-func lookAtStateDir(dir string) (stateDisk, error) {
+// openStateDirReadOnly opens dir, or the one in which a start would create it. It refuses what a start could not open or write to.
+func openStateDirReadOnly(dir string) (stateDisk, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		above, err := openToLook(filepath.Dir(filepath.Clean(dir)))
-		return unmadeStateDir{above}, err
+		above, err := openReadOnly(filepath.Dir(filepath.Clean(dir)))
+		return missingStateDir{above}, err
 	}
-	return openToLook(dir)
+	return openReadOnly(dir)
 }
 
-func openToLook(dir string) (*stateDir, error) {
+func openReadOnly(dir string) (*stateDir, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
@@ -67,7 +67,7 @@ func openToLook(dir string) (*stateDir, error) {
 	return openRoot(dir)
 }
 
-// unmadeStateDir is a state directory that the start will make in the one that is there.
-type unmadeStateDir struct{ *stateDir }
+// missingStateDir is a state directory that a start would create. It is empty; everything else is asked of the directory above it.
+type missingStateDir struct{ *stateDir }
 
-func (unmadeStateDir) Read(string) ([]byte, error) { return nil, fs.ErrNotExist }
+func (missingStateDir) Read(string) ([]byte, error) { return nil, fs.ErrNotExist }

@@ -5,7 +5,7 @@ import "context"
 // diskWrite is a write that takes as long as the disk takes: a stateWrite or a markerWrite.
 type diskWrite interface{ run() error }
 
-// stateWriter runs writes of the state file in a goroutine of its own: a disk can take any time, and the engine takes none.
+// stateWriter runs writes of the state file in a goroutine of its own: a disk can take any time, and the engine must not wait for it.
 type stateWriter struct {
 	writes chan diskWrite
 	done   chan struct{}
@@ -14,7 +14,7 @@ type stateWriter struct {
 // startStateWriter starts the goroutine, which ends with stop. It calls written, without the engine's lock, after each write.
 func startStateWriter(written func(error)) *stateWriter {
 	w := &stateWriter{
-		writes: make(chan diskWrite, 2), // the gate has one under way, and the final one; a node one
+		writes: make(chan diskWrite, 2), // a gate has at most one under way and the final one, a node one
 		done:   make(chan struct{}),
 	}
 	go func() {
@@ -26,11 +26,11 @@ func startStateWriter(written func(error)) *stateWriter {
 	return w
 }
 
-// start begins a write. It does not block, since whoever asks for writes asks for one at a time.
+// start begins a write. It does not block, because callers have at most one write under way.
 func (w *stateWriter) start(write diskWrite) { w.writes <- write }
 
-// stop returns when what was started is done, or with ctx's error before that, leaving a hanging disk behind.
-// Nothing may be started any more.
+// stop returns when every write that was started is done. If ctx ends first it returns ctx's error and leaves a write that hangs
+// behind. Nothing may be started after it.
 func (w *stateWriter) stop(ctx context.Context) error {
 	close(w.writes)
 	select {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -17,8 +16,8 @@ const (
 	stateNewName = "ticketing.state.new"
 )
 
-// stateFile is the state file of this process, in a directory that no other process uses as long as it is open. One file says
-// whether a standalone server or a node of a cluster lived here, so that nothing can be both.
+// stateFile is the state file of this process, in a directory that no other process uses as long as it is open. The one file says
+// whether a standalone server or a node of a cluster lived here, so that a directory can never serve both.
 type stateFile struct {
 	dir  string
 	disk stateDisk
@@ -37,7 +36,7 @@ type stateDisk interface {
 	Rename(oldName, newName string) error
 	// SyncDir returns when the directory, and so a rename, is on the disk.
 	SyncDir() error
-	// RAMDisk names the file system if it keeps everything in memory; else "".
+	// RAMDisk returns the name of the file system if it keeps everything in memory, else "".
 	RAMDisk() (string, error)
 	// Close lets other processes use the directory.
 	Close() error
@@ -81,7 +80,7 @@ type keptState struct {
 	marker *marker
 }
 
-// inspect says whose the directory is.
+// inspect returns what earlier processes left here.
 func (f *stateFile) inspect() (k keptState, err error) {
 	b, err := f.load()
 	if err != nil || b == nil {
@@ -125,8 +124,8 @@ func (f *stateFile) load() ([]byte, error) {
 	return b, nil
 }
 
-// write puts r on the disk, as replace does. order numbers the records as they were made; one that is older than a record already
-// written is not written any more, for the newer covers it.
+// write puts r on the disk, as replace does. order numbers the records in the order in which they were made. A record older than one
+// that is already written is skipped, for the newer one covers it.
 func (f *stateFile) write(r stateRecord, order uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,8 +139,8 @@ func (f *stateFile) write(r stateRecord, order uint64) error {
 	return nil
 }
 
-// replace puts content on the disk: whatever happens meanwhile, a later read finds the content before it or this one, whole. The
-// caller sees to it that there is one at a time.
+// replace puts content on the disk. Whatever happens meanwhile, a later read finds either the old content or the new, whole. The
+// caller makes sure that there is one replace at a time.
 func (f *stateFile) replace(content []byte) error {
 	if err := f.disk.Write(stateNewName, content); err != nil {
 		return newStateError(f.dir, "write "+stateNewName, err)
@@ -155,7 +154,7 @@ func (f *stateFile) replace(content []byte) error {
 	return nil
 }
 
-// ramDisk names the RAM file system that the directory lies on, "" if it lies on none.
+// ramDisk returns the name of the RAM file system that the directory is on, "" if it is on none.
 func (f *stateFile) ramDisk() (string, error) {
 	kind, err := f.disk.RAMDisk()
 	if err != nil {
@@ -196,88 +195,3 @@ func newStateError(dir, doing string, err error) error {
 	}
 	return e
 }
-
-// stateDir is stateDisk on a real directory. Everything goes through the directory that was opened and locked: were another one
-// put in its place, nothing would be written there.
-type stateDir struct {
-	root *os.Root
-	self *os.File // the directory itself; holds the lock
-}
-
-func openStateDir(dir string) (*stateDir, error) {
-	if err := makeStateDir(dir); err != nil {
-		return nil, err
-	}
-	d, err := openRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(d.self.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		d.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errStateLocked
-		}
-		return nil, fmt.Errorf("lock the directory: %w", err)
-	}
-	return d, nil
-}
-
-// openRoot opens dir without the lock.
-func openRoot(dir string) (*stateDir, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	self, err := root.Open(".")
-	if err != nil {
-		root.Close()
-		return nil, err
-	}
-	return &stateDir{root: root, self: self}, nil
-}
-
-// makeStateDir makes dir and sees to it that a crash does not unmake it. Directories above it are not made: one that is missing
-// is more often a disk that is not mounted.
-func makeStateDir(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		info, err := os.Stat(dir)
-		if err == nil && !info.IsDir() {
-			err = unix.ENOTDIR
-		}
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	parent, err := os.Open(filepath.Dir(filepath.Clean(dir)))
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	return parent.Sync()
-}
-
-func (d *stateDir) Read(name string) ([]byte, error) {
-	return d.root.ReadFile(name)
-}
-
-func (d *stateDir) Write(name string, content []byte) error {
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func (d *stateDir) Rename(oldName, newName string) error { return d.root.Rename(oldName, newName) }
-
-func (d *stateDir) SyncDir() error { return d.self.Sync() }
-
-func (d *stateDir) RAMDisk() (string, error) { return ramDisk(d.self) }
-
-func (d *stateDir) Close() error { return errors.Join(d.self.Close(), d.root.Close()) }

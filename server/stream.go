@@ -12,9 +12,9 @@ import (
 	"ticketing.internal/tlsconf"
 )
 
-// stream serves one connection with goroutines: TLS everywhere, and plaintext on systems without event loops. One goroutine
-// reads and decides, and writes what it decided itself; what other connections bring about for this one is written by a
-// goroutine that lives only for that.
+// stream serves one connection with goroutines: TLS everywhere, and plaintext on systems without event loops. One goroutine reads,
+// decides, and writes the replies to what it read. Replies that other connections cause are written by a goroutine that is started
+// for each of these writes.
 type stream struct {
 	shard
 	conn      *conn
@@ -23,23 +23,23 @@ type stream struct {
 	tcp       *net.TCPConn
 	tls       *tls.Conn // nil on plaintext
 	idle      time.Duration
-	lastLook  bool // owned by the reader: its client has been silent for too long, unless something is in the socket
+	lastLook  bool // owned by the reader: its client has been silent for too long, unless the socket holds something unread
 
-	writing sync.Mutex // held while an outbox is on its way, so that they leave in order
-	failed  bool       // guarded by writing: nothing more leaves
+	writing sync.Mutex // held while an outbox is being written, so that outboxes leave in order
+	failed  bool       // guarded by writing: nothing more is written
 
 	// Guarded by the engine's lock.
 	quiet *time.Timer // v0: sends a newline after a time without replies
 }
 
 const (
-	// lastLookLimit is how long a silent client's socket is looked at once more before the connection is closed.
+	// lastLookLimit is how long a silent client's socket is read once more before the connection is closed.
 	lastLookLimit = 50 * time.Millisecond
 	streamBuffer  = 4 << 10 // bytes that one read takes at most
 	// streamChunk is how much one write hands over, and so what must leave within slowReaderLimit.
 	streamChunk = 64 << 10
-	// streamKept is the capacity in bytes of the one outbox that a connection keeps at most: what an event loop keeps for all of its
-	// connections, each stream would for itself.
+	// streamKept is the largest capacity, in bytes, of the one outbox that a stream keeps for reuse. It is small, because a loop's
+	// spare outboxes serve all of its connections and a stream's only the one.
 	streamKept = 4 << 10
 )
 
@@ -160,8 +160,8 @@ func (s *stream) read() {
 	}
 }
 
-// arm lets the read that follows fail once the client has been silent for too long. The deadline is set anew only when a
-// quarter of it is used up: setting it costs more than reading a frame.
+// arm makes the next read fail once the client has been silent for too long. The deadline is moved only when a quarter of the
+// time-out is used up: setting it costs more than reading a frame.
 func (s *stream) arm(now int64, armed *int64) {
 	if *armed-now < int64(s.idle)*3/4 {
 		*armed = now + int64(s.idle)
@@ -169,14 +169,15 @@ func (s *stream) arm(now int64, armed *int64) {
 	}
 }
 
-// patient reports whether a read that ran into its deadline may go on, because the client has not been silent for so long.
+// patient reports whether a read that ran into its deadline may be tried again, because the client has not been silent for the
+// whole time-out.
 func (s *stream) patient(err error, now, lastRead int64, armed *int64) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || s.conn.state != stateOpen || s.conn.legacy != nil || s.conn.session == 0 {
 		return false
 	}
 	left := lastRead + int64(s.idle) - now
 	if left <= 0 {
-		// A read whose deadline is over does not look at the socket. After a stall of the server there may be something in it.
+		// A read whose deadline has passed does not look at the socket, which may hold something after a stall of the server.
 		if s.lastLook {
 			return false
 		}
@@ -187,7 +188,7 @@ func (s *stream) patient(err error, now, lastRead int64, armed *int64) bool {
 	return true
 }
 
-// sayDenied answers a wrong proof, late.
+// sayDenied answers a wrong proof after denialDelay.
 func (s *stream) sayDenied() {
 	timer := time.NewTimer(denialDelay)
 	<-timer.C
@@ -212,7 +213,7 @@ func (s *stream) startKeepAlive() {
 	})
 }
 
-// flush writes whatever waits to be written, until nothing does. It reports whether the connection still works.
+// flush writes until nothing waits to be written. It reports whether the connection still works.
 func (s *stream) flush() bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -256,8 +257,8 @@ func (s *stream) send(o *outbox) error {
 	return nil
 }
 
-// sent deals with an outbox that has left, or not. After a failure nothing more is sent, and what was granted in vain is
-// taken back.
+// sent follows the writing of an outbox, whose error is err. After a failure nothing more is written, and grants that were not
+// delivered are taken back.
 func (s *stream) sent(now lock.Time, o *outbox, err error) {
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) && !s.failed {
@@ -279,7 +280,7 @@ func (s *stream) sent(now lock.Time, o *outbox, err error) {
 	}
 }
 
-// linger tells the client that nothing follows, and throws away what it still sends for a moment (see loop.sentAll).
+// linger tells the client that nothing follows, and discards what it still sends for lingerLimit (loop.sentAll says why).
 func (s *stream) linger() {
 	if s.tls != nil {
 		s.tls.CloseWrite()
@@ -294,7 +295,7 @@ func (s *stream) linger() {
 	}
 }
 
-// discard gives back everything that the connection has.
+// discard closes the connection and gives back everything that it has.
 func (s *stream) discard() {
 	c := s.conn
 	s.batch(func(now lock.Time) {

@@ -7,12 +7,12 @@ import (
 
 const (
 	tokenEpochMillis = 1_767_225_600_000 // 2026-01-01 UTC
-	tokenShift       = 14
-	maxTokenBase     = 1 << 62 // leaves every later token within a signed 64-bit column
+	tokenShift       = 14                // 16,384 tokens for each ms since then
+	maxTokenBase     = 1 << 62           // leaves every later token within a signed 64-bit column
 )
 
-// tokenBase is the token above which a domain starts: by the wall clock (unix ms), not below the operator's floor nor what an
-// earlier process reserved.
+// tokenBase returns the token above which a domain starts: derived from the wall clock (Unix ms), but not below the operator's floor
+// or what an earlier process reserved. The error is a *ConfigError.
 func tokenBase(unixMillis int64, floor, reserved uint64) (uint64, error) {
 	since := unixMillis - tokenEpochMillis
 	switch {
