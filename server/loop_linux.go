@@ -147,7 +147,7 @@ func (l *loop) turnEnded(now int64) {
 }
 
 // noticeStall holds timers back when the loop was stopped or starved: what arrived meanwhile is read before leases, waits and
-// silence are judged (semantics, rule 14). They are judged again once nothing is left to read, or after stallReadLimit, for a busy
+// silence are judged (docs/semantics.md, promise 12). They are judged again once nothing is left to read, or after stallReadLimit, for a busy
 // loop may have something to read for ever. Called inside a batch; idle says that nothing was left to read.
 func (l *loop) noticeStall(now int64, idle bool) {
 	switch {

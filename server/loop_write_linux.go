@@ -101,7 +101,7 @@ func (l *loop) pauseReading(c *conn, progress bool) {
 }
 
 // finish closes c, whose session has ended or ends now. Replies already decided are written once more; a grant that the
-// kernel does not accept whole is taken back, and then nothing more of the connection is sent (semantics, rule 12).
+// kernel does not accept whole is taken back, and then nothing more of the connection is sent (docs/semantics.md, promise 10).
 func (l *loop) finish(c *conn) {
 	if c.state == stateClosed {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Budgets of a cluster of three nodes (quality.md of the specification). etcd's figures are those of three nodes on a RAM file
+// Budgets of a cluster of three nodes. docs/benchmarks.md says what was measured. etcd's figures are those of three nodes on a RAM file
 // system, the best it had.
 const (
 	budgetClusterRate         = 400_000 // requests/s

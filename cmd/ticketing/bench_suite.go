@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Budgets of a standalone server (quality.md of the specification).
+// Budgets of a standalone server. docs/benchmarks.md says what was measured.
 const (
 	budgetDeepRate      = 5_000_000 // requests/s
 	budgetRate          = 3_000_000

@@ -11,7 +11,7 @@ import (
 	"ticketing.internal/wire"
 )
 
-// Exit codes, after sysexits.h where it has one. operations.md of the specification lists them.
+// Exit codes, after sysexits.h where it has one. docs/operations.md lists them.
 const (
 	exitOK            = 0
 	exitNegative      = 1  // a negative answer, or a start that failed
