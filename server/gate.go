@@ -37,8 +37,7 @@ type gate struct {
 	tokens     uint64 // at least the manager's token counter: every grant that passed is counted
 
 	store    stateStore // nil: nothing is kept
-	boot     bootID
-	pauseEnd int64 // mono ns until which leases of an earlier process may run; 0: no pause, or over
+	pauseEnd int64      // mono ns until which leases of an earlier process may run; 0: no pause, or over
 	stopped  bool
 	settled  uint64 // tokens at the last settle
 

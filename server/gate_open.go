@@ -9,7 +9,7 @@ import (
 // openGate returns the gate of a standalone server that starts at now, during the boot of the machine that boot names. store is nil
 // without a state directory; floor is TICKETING_TOKEN_FLOOR. The first write is done when it returns.
 func openGate(store stateStore, now lock.Time, boot bootID, floor uint64) (*gate, error) {
-	g := &gate{store: store, boot: boot}
+	g := &gate{store: store}
 	var last stateRecord
 	if store != nil {
 		var err error

@@ -260,11 +260,11 @@ func (l *loop) consume(now lock.Time, in *input) {
 		l.ended = append(l.ended, c)
 		return
 	}
-	l.watch(now, c, before)
+	l.watch(c, before)
 }
 
 // watch moves c to the time limit of its state.
-func (l *loop) watch(now lock.Time, c *conn, before connState) {
+func (l *loop) watch(c *conn, before connState) {
 	if c.state == before {
 		return
 	}
@@ -338,7 +338,7 @@ func (l *loop) take(now lock.Time, m *mail) {
 	case mailReply:
 		c.answer(l.engine, &m.reply)
 	case mailAdopt:
-		l.adopt(now, c)
+		l.adopt(c)
 	case mailEvict, mailEvictUnproved, mailClose:
 		c.doomed = c.doomed || m.kind == mailEvict || m.kind == mailEvictUnproved && c.unproved()
 		if c.state != stateClosed && (m.kind != mailEvictUnproved || c.doomed) {
@@ -349,7 +349,7 @@ func (l *loop) take(now lock.Time, m *mail) {
 }
 
 // adopt takes a connection that was just accepted, and greets it.
-func (l *loop) adopt(now lock.Time, c *conn) {
+func (l *loop) adopt(c *conn) {
 	for c.fd >= len(l.conns) {
 		l.conns = append(l.conns, make([]*conn, max(64, len(l.conns)))...)
 	}

@@ -42,7 +42,7 @@ that the lock protects, which refuses a smaller one than it has seen.`,
 			_, err = fmt.Fprintf(p.stdout, "token=%d owner=%d\n", ticket.Token(), ticket.Owner())
 		}
 		if err != nil {
-			// Nobody knows the token, so that nobody could release it.
+			// Nobody has seen the token, so nobody could release the lock.
 			ticket.Release(context.Background())
 			return withExit(exitNegative, fmt.Errorf("printing the token, and so the lock was released: %w", err))
 		}
@@ -51,7 +51,7 @@ that the lock protects, which refuses a smaller one than it has seen.`,
 	return c
 }
 
-// grant is what acquire prints. Numbers are strings, for they exceed what JSON's readers hold exactly.
+// grant is what acquire prints. Numbers are strings, because many JSON readers cannot hold 64 bits exactly.
 type grant struct {
 	Key      string    `json:"key"`
 	Token    string    `json:"token"`

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -78,7 +77,7 @@ func (f *adminFlags) prepare(p *process) (err error) {
 		Transport: &http.Transport{TLSClientConfig: tls},
 		Timeout:   adminTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // the token is for the address that was given
+			return http.ErrUseLastResponse // the token must go to no other address than the one given
 		},
 	}
 	return nil
@@ -116,19 +115,8 @@ func (f *adminFlags) leader(ctx context.Context) (*adminEndpoint, error) {
 	return first, nil
 }
 
-// lookAtAdmin is what to do where no admin endpoint answers.
+// lookAtAdmin is what to check when no admin endpoint answers.
 const lookAtAdmin = "does a server run there? its admin port (TICKETING_ADMIN_LISTEN) is what --admin or TICKETING_ADMIN_ADDRS names"
-
-// joinUnreachable makes one error of those of all addresses, with what to look at. The first that is more than out of reach gives
-// the exit code, and speaks for itself.
-func joinUnreachable(problems []error, look string) error {
-	for _, err := range problems {
-		if c := exitCode(err); c != exitUnreachable {
-			return withExit(c, errors.Join(problems...))
-		}
-	}
-	return withExit(exitUnreachable, fmt.Errorf("%w\n%s", errors.Join(problems...), look))
-}
 
 // adminEndpoint is one node's.
 type adminEndpoint struct {
@@ -165,7 +153,7 @@ func (e *adminEndpoint) get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// nodeStatus is what /status says, as far as it is shown to people.
+// nodeStatus is the part of /status that is shown to people.
 type nodeStatus struct {
 	Version     string `json:"version"`
 	Mode        string `json:"mode"`
@@ -200,7 +188,7 @@ type nodeStatus struct {
 	Uptime      float64 `json:"uptime_s"`
 }
 
-// status returns /status, understood and as it is.
+// status returns /status, decoded and as it was sent.
 func (e *adminEndpoint) status(ctx context.Context) (nodeStatus, json.RawMessage, error) {
 	var s nodeStatus
 	body, err := e.get(ctx, "/status")
@@ -217,8 +205,8 @@ func (e *adminEndpoint) status(ctx context.Context) (nodeStatus, json.RawMessage
 type heldKey struct {
 	Key       string    `json:"key"`
 	Owner     string    `json:"owner"`
-	Token     string    `json:"token,omitempty"` // with the admin token alone
-	Name      *string   `json:"name"`            // null where another node granted
+	Token     string    `json:"token,omitempty"` // only with the admin token
+	Name      *string   `json:"name"`            // null if another node granted it
 	Addr      *string   `json:"addr"`
 	GrantedAt time.Time `json:"granted_at"`
 	LeaseEnd  time.Time `json:"lease_end"`
@@ -231,7 +219,7 @@ type keysQuery struct {
 	heldLonger time.Duration
 }
 
-// keys returns the keys that match query and keep (nil: all), most of them at the most (0: all), page by page.
+// keys reads page by page the keys that match query and for which keep (nil: for all) is true, and returns at most most of them (0: all).
 func (e *adminEndpoint) keys(ctx context.Context, query keysQuery, keep func(*heldKey) bool, most int) ([]heldKey, error) {
 	list := []heldKey{}
 	values := url.Values{"limit": {"1000"}}

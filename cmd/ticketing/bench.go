@@ -85,8 +85,8 @@ starts clusters of three nodes on loopback, and does to their leaders what happe
 	f.IntVar(&o.transfers, "transfers", 10, "with --cluster, `how often` a leader is told to hand over")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	c.run = func(p *process, args arguments) error {
-		if len(args.all()) > 0 {
-			return usageError("takes no arguments, only flags")
+		if err := noArguments(args); err != nil {
+			return err
 		}
 		return runBench(p, &o)
 	}
@@ -107,8 +107,8 @@ func runBench(p *process, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	// Children die with the thread that starts them (dieWithParent), and a system call of the load keeps its
-	// processor (drive), so that the runtime needs one more.
+	// Children die with the thread that starts them (dieWithParent). And the load's system calls keep their processor
+	// (drive), so the runtime needs another one.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
@@ -143,8 +143,8 @@ func runBench(p *process, o *benchOptions) error {
 	return b.runCycles(ctx, addrs, server)
 }
 
-// room makes place in a server of bench's own for what is asked of it and the probe, unless the environment says how much it
-// has.
+// room returns the variables that let a server of bench's own take what --hold or --idle asks for, and the probe. Limits that are in
+// the environment stay.
 func (b *bench) room() []string {
 	var variables []string
 	for name, n := range map[string]int{"TICKETING_MAX_KEYS": b.options.hold, "TICKETING_MAX_CONNECTIONS": b.options.idle} {
@@ -198,10 +198,11 @@ func newBench(p *process, o *benchOptions) (*bench, error) {
 	if b.serverCPUs, err = processors("server-cpu", o.serverCPUs); err != nil {
 		return nil, err
 	}
+	o.expand()
 	return b, o.check()
 }
 
-// maxProcessors is how many Linux tells apart by default.
+// maxProcessors is the size of the default CPU set of Linux.
 const maxProcessors = 1024
 
 func processors(name string, list listFlag) ([]int, error) {
@@ -216,14 +217,18 @@ func processors(name string, list listFlag) ([]int, error) {
 	return cpus, nil
 }
 
-// check looks at all flags at once, and applies those that stand for others.
-func (o *benchOptions) check() error {
+// expand applies the flags that stand for others.
+func (o *benchOptions) expand() {
 	if o.latency {
 		o.connections, o.inFlight = 1, 1
 	}
 	if o.contended {
 		o.inFlight, o.keys = 1, 1
 	}
+}
+
+// check reports everything that is wrong with the flags.
+func (o *benchOptions) check() error {
 	var problems []error
 	require := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -17,18 +17,18 @@ import (
 
 const (
 	benchSeats  = 3
-	clusterTime = time.Minute // within which a cluster of bench has begun to serve, or is whole again
+	clusterTime = time.Minute // how long a cluster may take until it serves, or is whole again
 )
 
 // benchCluster is three nodes of this binary on loopback.
 type benchCluster struct {
-	nodes   []*child // of seat 1, 2 and 3
+	nodes   []*child // in seats 1, 2 and 3
 	control *server.ControlClient
 	broker  *client.Broker
-	dir     string // of what the nodes keep
+	dir     string // the nodes' state directories are in it
 }
 
-// clusterTries is how often a cluster is tried to be started: a port that was free a moment ago may be somebody's by then.
+// clusterTries is how often starting a cluster is tried: a port that was free a moment ago may be taken by then.
 const clusterTries = 3
 
 // startCluster bootstraps a cluster. Its nodes have the environment of this process but for addresses, state and identity.
@@ -43,7 +43,7 @@ func (b *bench) startCluster(ctx context.Context) (c *benchCluster, err error) {
 
 func (b *bench) tryCluster(ctx context.Context) (*benchCluster, error) {
 	c := &benchCluster{}
-	err := c.start(ctx, b)
+	err := c.start(b)
 	if err == nil {
 		_, err = c.leader(ctx)
 	}
@@ -54,7 +54,7 @@ func (b *bench) tryCluster(ctx context.Context) (*benchCluster, error) {
 	return c, nil
 }
 
-func (c *benchCluster) start(ctx context.Context, b *bench) (err error) {
+func (c *benchCluster) start(b *bench) (err error) {
 	if c.dir, err = os.MkdirTemp("", "ticketing-bench"); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *benchCluster) status(ctx context.Context) (s nodeStatus, err error) {
 	return s, json.Unmarshal(data, &s)
 }
 
-// whole reports whether a leader serves and hears from all the others, who have what it has but for what is under way.
+// whole reports whether the node is a leader that serves and hears from all the others, which lack no more than what is under way.
 func (s *nodeStatus) whole() bool {
 	const lately, underWay = 300, 1000 // ms, entries
 	for _, m := range s.Members {
@@ -143,7 +143,7 @@ func (s *nodeStatus) whole() bool {
 	return s.Ready && s.Role == "leader" && len(s.Members) == benchSeats
 }
 
-// target is the leader as what a load is for.
+// target is the leader, as the target of a load.
 func (c *benchCluster) target(leader *child) target {
 	others := slices.DeleteFunc(slices.Clone(c.nodes), func(n *child) bool { return n == leader })
 	return target{addrs: []string{leader.addr}, child: leader, peers: others}

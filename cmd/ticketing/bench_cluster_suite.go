@@ -24,7 +24,7 @@ const (
 	budgetTransferred         = 50 * time.Millisecond   // the worst
 )
 
-// clusterPlaces takes the binding of one server away: four processes share what there is, unless flags say how.
+// clusterPlaces undoes the binding to processors that one server has: four processes share what there is, unless flags bind them.
 func (s *suite) clusterPlaces(context.Context) error {
 	if !s.chosen {
 		if err := s.bind(nil, nil); err != nil {
@@ -39,7 +39,7 @@ func (s *suite) clusterPlaces(context.Context) error {
 	return nil
 }
 
-// addCluster adds a row about a cluster. A nil met is a figure that has no budget.
+// addCluster adds a row about a cluster. met is nil for a figure without a budget.
 func (s *suite) addCluster(what, budget string, met *bool, others float64, format string, args ...any) {
 	s.rows = append(s.rows, suiteRow{what, fmt.Sprintf(format, args...), budget, met, others, "ticketing bench --cluster" + s.flags()})
 	fmt.Fprintf(s.stderr, "%s: %s\n", what, s.rows[len(s.rows)-1].Measured)
@@ -76,7 +76,7 @@ func (s *suite) clusterLoad(ctx context.Context) error {
 	})
 }
 
-// clusterLatencies binds all, for the echo is four times as fast where the scheduler puts both its ends on one processor.
+// clusterLatencies binds every process, because the echo is four times as fast when the scheduler puts both its ends on one processor.
 func (s *suite) clusterLatencies(ctx context.Context) error {
 	if s.chosen || len(s.allowed) < 2 {
 		return s.clusterLatency(ctx, "")
@@ -95,7 +95,7 @@ func (s *suite) clusterLatencies(ctx context.Context) error {
 	return errors.Join(err, s.bind(nil, nil))
 }
 
-// clusterLatency measures one client of a cluster and of the echo in turn.
+// clusterLatency measures one client of a cluster, and of the echo, in turn.
 func (s *suite) clusterLatency(ctx context.Context, where string) error {
 	return s.withCluster(ctx, func(c *benchCluster) error {
 		subject := func(ctx context.Context, pl plan) (result, error) { return s.measureOn(ctx, c, pl) }

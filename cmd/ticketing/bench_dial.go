@@ -18,7 +18,7 @@ func shakeHands(conn io.ReadWriter, token, name []byte) (inFlight uint32, err er
 	var greeting [wire.GreetingSize]byte
 	line := greeting[:0]
 	var nonce []byte
-	for n := 0; n == 0; { // a refusal is shorter than a greeting, so that the end of the line is looked for
+	for n := 0; n == 0; { // byte by byte to the end of the line, because a refusal is shorter than a greeting
 		if len(line) == len(greeting) {
 			return 0, withExit(exitUnreachable, errors.New("this is no ticketing server"))
 		}
@@ -37,7 +37,7 @@ func shakeHands(conn io.ReadWriter, token, name []byte) (inFlight uint32, err er
 		return 0, withExit(exitUnreachable, fmt.Errorf("sending the hello: %w", err))
 	}
 	var answer [wire.WelcomeSize + wire.MaxText]byte
-	// An E frame is shorter than a welcome, so that its header is looked at first.
+	// An E frame is shorter than a welcome, so the header is read first.
 	if _, err = io.ReadFull(conn, answer[:wire.HeaderSize]); err != nil {
 		return 0, withExit(exitUnreachable, fmt.Errorf("reading the welcome: %w", err))
 	}

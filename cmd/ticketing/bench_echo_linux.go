@@ -71,7 +71,7 @@ func runEchoServer(p *process, _ []string) error {
 	}
 }
 
-// echo writes b back, and waits where the reader is slow: the load reads before it sends more.
+// echo writes b back, waiting for a slow reader: the load reads before it sends more.
 func echo(fd int, b []byte) bool {
 	for len(b) > 0 {
 		n, errno := rawWrite(fd, b)

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	failoverProbe = 5 * time.Millisecond // between two requests of those who wait for another leader
-	transferProbe = time.Millisecond
-	failoverTime  = 30 * time.Second // within which there must be one
-	// calm is how long a cluster is asked for locks before something happens to its leader.
+	failoverProbe = 5 * time.Millisecond // between two requests, while a leader is killed or stopped
+	transferProbe = time.Millisecond     // between two requests, during a planned transfer
+	failoverTime  = 30 * time.Second     // how long another leader may take
+	// calm is how long locks are asked for before something happens to the leader.
 	calm = 500 * time.Millisecond
 )
 
@@ -26,22 +26,22 @@ type gaps struct {
 func (g *gaps) median() time.Duration { return slices.Sorted(slices.Values(g.all))[len(g.all)/2] }
 func (g *gaps) worst() time.Duration  { return slices.Max(g.all) }
 
-// addGaps adds a row for the median and, with a budget, one for the worst.
+// addGaps adds a row with the median and the worst gap.
 func (s *suite) addGaps(what, budget string, met bool, g *gaps) {
 	s.addCluster(what, budget, &met, g.others/float64(len(g.all)), "median %s, worst of %d %s", millis(g.median()), len(g.all), millis(g.worst()))
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
-// strike asks for locks, lets something happen to the leader, and notes the time without a grant that after returns.
-func (g *gaps) strike(ctx context.Context, c *benchCluster, every time.Duration, happen func(ctx context.Context, p *prober, leader *child) (time.Duration, error)) error {
+// strike asks for locks, calls happen to do something to the leader, and records the time without a grant that it returns.
+func (g *gaps) strike(ctx context.Context, c *benchCluster, every time.Duration, happen func(ctx context.Context, p *grantMonitor, leader *child) (time.Duration, error)) error {
 	leader, err := c.leader(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, failoverTime)
 	defer cancel()
-	p := startProber(ctx, c.broker, every)
+	p := startGrantMonitor(ctx, c.broker, every)
 	defer p.end()
 	others := othersFrom(c.nodes...)
 	if _, err := p.firstAfter(ctx, time.Now().Add(calm)); err != nil {
@@ -56,13 +56,13 @@ func (g *gaps) strike(ctx context.Context, c *benchCluster, every time.Duration,
 	return nil
 }
 
-// killed measures how long nothing is granted after a leader was killed. Each has a cluster of its own: how soon a killed node may
-// come back is another question.
+// killed measures how long nothing is granted after a leader was killed. Each kill has a cluster of its own, because how soon the killed
+// node may come back is another question.
 func (s *suite) killed(ctx context.Context) error {
 	var g gaps
 	for range s.options.kills {
 		err := s.withCluster(ctx, func(c *benchCluster) error {
-			return g.strike(ctx, c, failoverProbe, func(ctx context.Context, p *prober, leader *child) (time.Duration, error) {
+			return g.strike(ctx, c, failoverProbe, func(ctx context.Context, p *grantMonitor, leader *child) (time.Duration, error) {
 				begin := time.Now()
 				leader.kill()
 				next, err := p.firstAfter(ctx, time.Now())
@@ -77,18 +77,18 @@ func (s *suite) killed(ctx context.Context) error {
 	return nil
 }
 
-// stopped measures how long nothing is granted after a leader was stopped, whose connections stay open.
+// stopped measures how long nothing is granted after a leader was stopped (SIGSTOP), which leaves its connections open.
 func (s *suite) stopped(ctx context.Context) error {
 	var g gaps
 	err := s.withCluster(ctx, func(c *benchCluster) error {
 		for range s.options.stops {
-			err := g.strike(ctx, c, failoverProbe, func(ctx context.Context, p *prober, leader *child) (time.Duration, error) {
+			err := g.strike(ctx, c, failoverProbe, func(ctx context.Context, p *grantMonitor, leader *child) (time.Duration, error) {
 				begin := time.Now()
 				if err := leader.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 					return 0, err
 				}
 				defer leader.cmd.Process.Signal(syscall.SIGCONT)
-				// Until the signal has arrived the leader goes on.
+				// The leader goes on until the signal has arrived.
 				next, err := p.firstAfter(ctx, begin.Add(20*time.Millisecond))
 				return next.Sub(begin), err
 			})
@@ -124,7 +124,7 @@ func (s *suite) transferred(ctx context.Context) error {
 }
 
 // transfer tells the leader to hand over, and returns the longest time without a grant until another one serves.
-func (c *benchCluster) transfer(ctx context.Context, p *prober, leader *child) (time.Duration, error) {
+func (c *benchCluster) transfer(ctx context.Context, p *grantMonitor, leader *child) (time.Duration, error) {
 	begin := time.Now()
 	if _, err := c.control.Transfer(ctx, 0); err != nil {
 		return 0, fmt.Errorf("handing leadership over: %w", err)

@@ -19,7 +19,7 @@ type idleResult struct {
 	Pings       int     `json:"pings"`
 }
 
-// pingInterval is that of the protocol.
+// pingInterval is the protocol's.
 const pingInterval = 5 * time.Second
 
 // idleConnections opens n connections and keeps them alive for d. Every ping must be answered.

@@ -14,7 +14,7 @@ type traffic interface {
 	output() *[]byte                    // what is to be written
 }
 
-// phases says when a loop measures. The loop is the only one to read the clock, once a batch.
+// phases says when a loop measures. Only the loop reads the clock, once per batch.
 type phases struct {
 	warmup  time.Duration // not counted
 	measure time.Duration // counted; 0: until every slot is idle
@@ -66,7 +66,7 @@ func (p *pacer) begin(now int64) {
 	p.result.before = p.cpus()
 }
 
-// advance is called after each batch; false: the loop is over. ctx ends the measuring early.
+// advance is called after each batch. It returns false when the loop is to end. ctx ends the measuring early.
 func (p *pacer) advance(ctx context.Context, now int64) bool {
 	if !p.warm && now >= p.start {
 		p.begin(now)

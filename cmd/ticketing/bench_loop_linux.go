@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawConn is a connected socket outside Go's poller: registered in both, each of its events would wake two.
+// rawConn is a connected socket that Go's poller does not know: registered there too, each of its events would wake two threads.
 type rawConn int
 
 // dialRaw connects to addr. Reads and writes block, for 5 s at most, until unblock.
@@ -105,9 +105,9 @@ func dialLoad(addr string, bare bool, token, name []byte, inFlight int, t traffi
 
 // drive runs the connections until the phases are over, on the thread that it is called on.
 //
-// System calls are raw: the Go scheduler is not told, so that none costs a hand-over of the processor. A call
-// that blocks keeps its processor, which is why the caller sees to it that there are two, and it ends after
-// 20 ms, so that the loop can be stopped.
+// System calls are raw: the Go scheduler is not told of them, so none of them costs a hand-over of the processor. A call
+// that blocks keeps its processor, which is why the caller makes sure that there are two; and it ends after 20 ms, so
+// that the loop can be stopped.
 func (m *meter) drive(ctx context.Context, conns []*loopConn, p phases, progress *atomic.Uint64) (*measured, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -208,7 +208,7 @@ func rawWrite(fd int, b []byte) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// epollWait waits up to millis ms (-1: without end). epoll_pwait, for arm64 has no epoll_wait.
+// epollWait waits up to millis ms (-1: without end). It uses epoll_pwait, because arm64 has no epoll_wait.
 func epollWait(poll int, events []unix.EpollEvent, millis int) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(poll), uintptr(unsafe.Pointer(&events[0])),
 		uintptr(len(events)), uintptr(millis), 0, 0)

@@ -76,7 +76,7 @@ type loadConn struct {
 	load    *load
 	slots   []slot
 	out     []byte // to be written
-	rest    []byte // the begin of a reply whose end has not come
+	rest    []byte // the beginning of a reply whose end has not arrived
 	nextKey uint32 // sweep: of the keys up to lastKey
 	lastKey uint32
 	grants  uint64

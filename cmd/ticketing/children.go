@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// child is a process that bench started and ends by its pid.
+// child is a process that bench started, and ends by its pid.
 type child struct {
 	cmd    *exec.Cmd
 	addr   string
@@ -28,9 +28,9 @@ func (c *child) pid() int {
 	return c.cmd.Process.Pid
 }
 
-// startServer starts this binary's server on free loopback ports, bound to cpus, with the environment of this
-// process but for addresses, state and identity, and with extra on top. The caller has locked its goroutine to its
-// thread: with that thread the child dies.
+// startServer starts this binary's server on free loopback ports, bound to cpus, with the environment of this process
+// except for addresses, state and identity, and with extra on top. The caller has locked its goroutine to its thread:
+// the child dies with that thread.
 func startServer(p *process, cpus []int, extra ...string) (*child, error) {
 	clientAddr, err := freeAddress()
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *process) newChild(name string) (*child, error) {
 	return &child{cmd: cmd, exited: make(chan struct{})}, nil
 }
 
-// selfCommand prepares this very binary, even if its file was replaced meanwhile, to run a command.
+// selfCommand prepares a command of this very binary, even if its file has been replaced meanwhile.
 func selfCommand(name string) (*exec.Cmd, error) {
 	path := "/proc/self/exe"
 	if _, err := os.Stat(path); err != nil {
@@ -164,20 +164,4 @@ func freeAddress() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
-}
-
-// withoutVariables returns environ without the named variables.
-func withoutVariables(environ []string, names ...string) []string {
-	var kept []string
-next:
-	for _, e := range environ {
-		name, _, _ := strings.Cut(e, "=")
-		for _, n := range names {
-			if n == name {
-				continue next
-			}
-		}
-		kept = append(kept, e)
-	}
-	return kept
 }

@@ -23,8 +23,8 @@ func clusterCommands() []*command {
 	}
 }
 
-// asksCluster makes c, which has its own flags already, a command that asks a cluster. check, which may be nil, refuses wrong flags
-// before anybody is asked; ask gets a client of the cluster.
+// asksCluster completes c, which has its own flags already, to a command that asks a cluster. check, which may be nil, refuses wrong
+// flags before any node is asked; ask is called with a client of the cluster.
 func asksCluster(c *command, check func() error, ask func(context.Context, *process, *server.ControlClient) error) *command {
 	var f clusterFlags
 	f.register(c.flags)
@@ -57,21 +57,13 @@ func asksCluster(c *command, check func() error, ask func(context.Context, *proc
 	return c
 }
 
-// noArguments refuses what a command does not take.
-func noArguments(args arguments) error {
-	if len(args.all()) > 0 {
-		return usageError("takes no arguments, but flags")
-	}
-	return nil
-}
-
 // clusterFlags say how a cluster is reached.
 type clusterFlags struct {
 	peers   listFlag
 	timeout time.Duration
 }
 
-// clusterTimeout bounds a command: long enough for an election in between.
+// clusterTimeout bounds a command. It is long enough for an election in between.
 const clusterTimeout = 10 * time.Second
 
 func (f *clusterFlags) register(fs *flag.FlagSet) {
@@ -104,7 +96,7 @@ func (f *clusterFlags) client(p *process) (*server.ControlClient, error) {
 	return client, nil
 }
 
-// checkPeers gives the peer addresses that have none their port, and reports all that are wrong.
+// checkPeers adds the default port to the addresses that have none, and reports all that are wrong.
 func checkPeers(peers []string) error {
 	const port = "5325"
 	var problems []error

@@ -119,7 +119,7 @@ func clusterCanStopCommand() *command {
 	})
 }
 
-// checkSeat refuses what is no seat, if the flag called name is given at all.
+// checkSeat refuses a seat outside 1 to 5, if the flag called name is given at all.
 func checkSeat(flags *flag.FlagSet, name string, seat int) (err error) {
 	flags.Visit(func(f *flag.Flag) {
 		if f.Name == name && (seat < 1 || seat > 5) {
@@ -129,7 +129,7 @@ func checkSeat(flags *flag.FlagSet, name string, seat int) (err error) {
 	return err
 }
 
-// tell prints what was done, unless err says that it was not.
+// tell prints what was done, unless err says that it failed.
 func tell(p *process, what string, err error) error {
 	if err == nil {
 		_, err = fmt.Fprintln(p.stdout, what)

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +18,8 @@ func clientEnviron() []string {
 		"TICKETING_ADDRS addresses of the servers, with commas between them (--addr; default 127.0.0.1:5225)",
 		"TICKETING_TOKEN the secret (or TICKETING_TOKEN_FILE)",
 		"TICKETING_NAME how operators see this client (default program@host[pid])",
-		"TICKETING_TLS_CA PEM file of the CAs that servers have certificates of; turns TLS on (--tls-ca)",
-		"TICKETING_TLS_INSECURE yes: TLS without a look at the certificate (--tls-insecure)",
+		"TICKETING_TLS_CA PEM file of the CAs that issued the servers' certificates; turns TLS on (--tls-ca)",
+		"TICKETING_TLS_INSECURE yes: TLS without verifying the server's certificate (--tls-insecure)",
 		"TICKETING_TLS_CLIENT_CERT PEM file of this client's certificate; with TICKETING_TLS_CLIENT_KEY",
 	}
 }
@@ -41,7 +38,7 @@ type tlsFlags struct {
 
 func (f *tlsFlags) register(fs *flag.FlagSet) {
 	fs.StringVar(&f.ca, "tls-ca", "", "PEM `file` of the CAs to trust; turns TLS on")
-	fs.BoolVar(&f.insecure, "tls-insecure", false, "TLS without a look at the server's certificate")
+	fs.BoolVar(&f.insecure, "tls-insecure", false, "TLS without verifying the server's certificate")
 }
 
 // options joins flags and environment.
@@ -69,7 +66,7 @@ func (f *clientFlags) register(fs *flag.FlagSet) {
 	f.tlsFlags.register(fs)
 }
 
-// config joins flags and environment, in which the token is.
+// config joins flags and environment. The token comes from the environment only.
 func (f *clientFlags) config(p *process) (client.Config, error) {
 	config, err := client.FromEnv()
 	if err != nil {
@@ -86,8 +83,8 @@ func (f *clientFlags) config(p *process) (client.Config, error) {
 	return config, nil
 }
 
-// connect returns a broker that a server has answered. It waits for one at most as long as it would wait for a lock,
-// but 1 s at least.
+// connect returns a broker that is connected to a serving node. It waits for one as long as it would wait for the lock, but at
+// least 1 s.
 func (f *clientFlags) connect(ctx context.Context, p *process, wait time.Duration, hooks client.Hooks) (*client.Broker, error) {
 	config, err := f.config(p)
 	if err != nil {
@@ -122,7 +119,7 @@ func (f *lockFlags) register(fs *flag.FlagSet) {
 	f.clientFlags.register(fs)
 }
 
-// check refuses what no server would take, before one is looked for.
+// check refuses what no server would accept, before connecting to one.
 func (f *lockFlags) check(key string) error {
 	switch {
 	case !wire.ValidKey([]byte(key)):
@@ -161,8 +158,8 @@ func (f *lockFlags) acquire(ctx context.Context, p *process, key string) (*clien
 	return nil, nil, err
 }
 
-// settled waits, for 2 s at most, until a cancelled acquire has left its queue, or was given back. It reports whether
-// the server has said so, as long as no connection ended meanwhile.
+// settled waits, for at most 2 s, until a cancelled acquire has left its queue or its grant has been given back. It reports
+// whether the server has confirmed that; the answer means nothing if a connection ended meanwhile.
 func settled(broker *client.Broker) bool {
 	limit := time.NewTimer(2 * time.Second)
 	defer limit.Stop()
@@ -178,30 +175,4 @@ func settled(broker *client.Broker) bool {
 		case <-look.C:
 		}
 	}
-}
-
-// variable returns the value of an environment variable, "" if it is not set.
-func (p *process) variable(name string) string {
-	for _, e := range p.environ {
-		if n, value, ok := strings.Cut(e, "="); ok && n == name {
-			return value
-		}
-	}
-	return ""
-}
-
-// secret returns the value of a variable, or the content of the file that the variable with _FILE behind its name names.
-func (p *process) secret(name string) (string, error) {
-	value, path := p.variable(name), p.variable(name+"_FILE")
-	if path == "" {
-		return value, nil
-	}
-	if value != "" {
-		return "", withExit(exitConfig, fmt.Errorf("%s and %s_FILE are both set: unset one", name, name))
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", withExit(exitConfig, fmt.Errorf("reading %s_FILE: %w", name, err))
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }

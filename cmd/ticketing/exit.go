@@ -26,7 +26,7 @@ const (
 	exitNotFound      = 127
 )
 
-// exitError is an error that knows its exit code. Without an err there is nothing to say: the code is the answer.
+// exitError is an error with its exit code. Without an err nothing is printed: the code is the answer.
 type exitError struct {
 	code int
 	err  error
@@ -82,8 +82,19 @@ func exitCode(err error) int {
 	return exitNegative
 }
 
-// isCertificate reports whether a TLS handshake failed for a certificate, of either side. What the other side refuses comes as an
-// alert, which crypto/tls shows by the operation alone.
+// joinUnreachable makes one error of those of all addresses. If all were out of reach it adds what to check; otherwise the first
+// other error gives the exit code.
+func joinUnreachable(problems []error, look string) error {
+	for _, err := range problems {
+		if c := exitCode(err); c != exitUnreachable {
+			return withExit(c, errors.Join(problems...))
+		}
+	}
+	return withExit(exitUnreachable, fmt.Errorf("%w\n%s", errors.Join(problems...), look))
+}
+
+// isCertificate reports whether a TLS handshake failed because of a certificate, of either side. A refusal by the other side comes as an
+// alert, which crypto/tls marks only by the operation of the error.
 func isCertificate(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError

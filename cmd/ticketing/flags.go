@@ -11,15 +11,22 @@ var errHelp = errors.New("help was asked for")
 
 // arguments are what a command line holds beside flags.
 type arguments struct {
-	before []string // ahead of a "--"
-	after  []string // behind it
-	dashed bool     // there was one
+	before []string // before a "--"
+	after  []string // after it
 }
 
 // all returns the positional arguments of a command to which "--" only ends the flags.
 func (a *arguments) all() []string { return append(append([]string(nil), a.before...), a.after...) }
 
-// newFlags returns an empty set of flags for the command. Nothing is printed by it: parseFlags returns errors.
+// noArguments refuses positional arguments, for a command that takes none.
+func noArguments(args arguments) error {
+	if len(args.all()) > 0 {
+		return usageError("takes no arguments, only flags")
+	}
+	return nil
+}
+
+// newFlags returns an empty set of flags for the command. It prints nothing by itself: parseFlags returns errors.
 func newFlags(name string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -34,7 +41,7 @@ func parseFlags(fs *flag.FlagSet, args []string) (arguments, error) {
 		arg := args[0]
 		args = args[1:]
 		if arg == "--" {
-			rest.after, rest.dashed = args, true
+			rest.after = args
 			break
 		}
 		if len(arg) < 2 || arg[0] != '-' {
@@ -95,7 +102,7 @@ func (l *listFlag) Set(s string) error {
 	return nil
 }
 
-// hint returns `; did you mean X?` for the candidate nearest to name, or nothing if none is near.
+// hint returns ` (did you mean X?)` for the candidate nearest to name, or nothing if none is near.
 func hint(name string, candidates []string, prefix string) string {
 	best, least := "", 1+max(1, len(name)/3)
 	for _, c := range candidates {

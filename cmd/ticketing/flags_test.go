@@ -20,7 +20,6 @@ func TestParseFlags(t *testing.T) {
 		want   values
 		before string
 		after  string
-		dashed bool
 		err    string
 	}{
 		{name: "nothing"},
@@ -30,8 +29,8 @@ func TestParseFlags(t *testing.T) {
 		{name: "a bool takes no word", args: "--force k", want: values{force: true}, before: "k"},
 		{name: "a bool with a value", args: "--force=false k", before: "k"},
 		{name: "repeated", args: "--addr a:1 --addr b:2,c:3", want: values{addrs: "a:1,b:2,c:3"}},
-		{name: "behind the dashes nothing is a flag", args: "k -- cmd --force -x", before: "k", after: "cmd --force -x", dashed: true},
-		{name: "second dashes", args: "k -- cmd -- x", before: "k", after: "cmd -- x", dashed: true},
+		{name: "behind the dashes nothing is a flag", args: "k -- cmd --force -x", before: "k", after: "cmd --force -x"},
+		{name: "second dashes", args: "k -- cmd -- x", before: "k", after: "cmd -- x"},
 		{name: "a dash alone", args: "- k", before: "- k"},
 		{name: "unknown", args: "k --forse", err: `unknown flag "--forse" (did you mean --force?)`},
 		{name: "unknown and far", args: "--zzzzzz", err: `unknown flag "--zzzzzz": ticketing help x lists them`},
@@ -56,7 +55,7 @@ func TestParseFlags(t *testing.T) {
 				return
 			}
 			got.addrs = addrs.String()
-			if err != nil || got != c.want || args.dashed != c.dashed ||
+			if err != nil || got != c.want ||
 				!slices.Equal(args.before, strings.Fields(c.before)) || !slices.Equal(args.after, strings.Fields(c.after)) {
 				t.Errorf("values %+v, arguments %+v, error %v", got, args, err)
 			}

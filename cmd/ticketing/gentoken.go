@@ -16,8 +16,8 @@ func genTokenCommand() *command {
 		flags:   newFlags("gen-token"),
 	}
 	c.run = func(p *process, args arguments) error {
-		if len(args.all()) > 0 {
-			return usageError("takes no arguments")
+		if err := noArguments(args); err != nil {
+			return err
 		}
 		var secret [32]byte
 		rand.Read(secret[:]) // never fails: it ends the program instead

@@ -21,8 +21,7 @@ type command struct {
 	run     func(*process, arguments) error
 }
 
-// commands returns every command of this version, in the order in which help lists them. They are made anew,
-// with flags at their defaults.
+// commands returns new commands, with their flags at the defaults, in the order in which help lists them.
 func commands() []*command {
 	list := []*command{
 		serverCommand(), lockCommand(), acquireCommand(), releaseCommand(), statusCommand(), keysCommand(),
@@ -140,7 +139,7 @@ func section(w io.Writer, title string, lines []string) {
 	t.Flush()
 }
 
-// hiddenCommands are processes that other commands start.
+// hiddenCommands are started by other commands, as processes of their own. Help does not list them.
 func hiddenCommands() map[string]func(*process, []string) error {
 	return map[string]func(*process, []string) error{"bench-echo": runEchoServer, "lock-guard": runGuard, "lock-launch": runLaunch}
 }

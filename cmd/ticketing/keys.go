@@ -82,7 +82,8 @@ func orDash(s *string) string {
 	return plain(*s)
 }
 
-// plain returns s if it is what servers send where no client has a say, printable ASCII, else quoted; "-" for "".
+// plain returns s as it is if it is printable ASCII without spaces, as servers send where clients have no say; otherwise quoted, and "-"
+// for "".
 func plain(s string) string {
 	if s == "" {
 		return "-"

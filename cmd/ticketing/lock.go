@@ -62,8 +62,8 @@ func runLock(p *process, f *lockFlags, key string, argv []string) error {
 		}
 		return withExit(exitNotExecutable, err)
 	}
-	// SIGHUP or SIGINT that whoever started us ignores is not ours to catch, and stays ignored in CMD; of other signals
-	// the runtime does not tell. SIGPIPE is caught so that a line to a closed stderr does not end us.
+	// SIGHUP or SIGINT that our parent has set to be ignored is not ours to catch, and stays ignored in CMD; for other
+	// signals the runtime does not report that. SIGPIPE is caught so that writing to a closed stderr does not end us.
 	signals := make(chan os.Signal, 16)
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE} {
 		if !signal.Ignored(sig) {
@@ -126,7 +126,8 @@ func acquireUnlessSignalled(p *process, f *lockFlags, key string, signals chan o
 	return broker, ticket, err
 }
 
-// termLead is how long before the deadline, which is left away, the command gets SIGTERM: not before half the lease is over.
+// termLead is how long before the deadline the command gets SIGTERM, but not before half the lease is over. left is the time to the
+// deadline.
 func termLead(lease, left time.Duration) time.Duration {
 	return min(max(lease/10, time.Second), max(left-lease/2, 0))
 }
@@ -179,21 +180,21 @@ func (r *lockedRun) run(path string, argv []string) (syscall.WaitStatus, error) 
 		r.tty.give(r.group)
 		r.watch(&child, launch.execute())
 	}
-	// The command is not reaped yet, so that its group's number is still its own.
+	// The command is not reaped yet, so the number of its group cannot have been reused.
 	syscall.Kill(-r.group, syscall.SIGKILL)
 	r.guard.dismiss()
 	status, reapErr := child.reap()
-	// The guard may have been first, while this process was stopped.
+	// While this process was stopped, the guard may have been first.
 	if status.Signaled() && status.Signal() == syscall.SIGKILL && time.Until(r.ticket.Deadline()) <= 0 {
 		r.overdue = true
 	}
 	return status, errors.Join(err, reapErr)
 }
 
-// end is the deadline on suspendClock.
+// end is the lock's deadline, on suspendClock.
 func (r *lockedRun) end() time.Duration { return suspendClock() + time.Until(r.ticket.Deadline()) }
 
-// keepGuard replaces a guard that was killed. What fails is tried again at the next look.
+// keepGuard replaces a guard that was killed. If that fails, the next call tries again.
 func (r *lockedRun) keepGuard() {
 	select {
 	case <-r.guard.lost:
@@ -222,8 +223,8 @@ func (r *lockedRun) commandEnviron() []string {
 		"TICKETING_LOCK_DEADLINE="+r.ticket.Deadline().UTC().Format(format))
 }
 
-// watch passes signals on and holds the command to the lease, until it has ended. Signals are kept until the command is
-// executed, for what waits to become it would lose some.
+// watch passes signals on and enforces the lease, until the command has ended. Signals are held back until the command is
+// executed, because the process that waits to become it would lose some.
 func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
 	var signals chan os.Signal
 	changes := make(chan syscall.Signal)
@@ -247,7 +248,7 @@ func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
 			case syscall.SIGTSTP:
 				r.suspend()
 			case syscall.SIGTTIN, syscall.SIGTTOU:
-				// It wants the terminal. A shell that brings a running job to the foreground tells nobody.
+				// It wants the terminal. A shell that brings a running job to the foreground sends no signal.
 				if r.tty.foreground() {
 					r.resume()
 				} else {
@@ -265,7 +266,7 @@ func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
 				syscall.Kill(-r.group, sig.(syscall.Signal))
 			}
 		case <-look.C:
-			// The deadline is looked at anew, for it moves nearer while the machine is suspended, and timers do not.
+			// The deadline is checked again and again, because it comes nearer while the machine is suspended, and timers do not run.
 			left := time.Until(r.ticket.Deadline()) - r.lead
 			if left > 0 {
 				r.keepGuard()
@@ -274,8 +275,8 @@ func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
 			}
 			r.overdue = true
 			syscall.Kill(-r.group, syscall.SIGTERM)
-			syscall.Kill(-r.group, syscall.SIGCONT) // what is stopped would not notice
-			// Nobody may be reading stderr, which is not to hold up the release.
+			syscall.Kill(-r.group, syscall.SIGCONT) // a stopped process would not notice
+			// Perhaps nobody reads stderr, and that must not delay the release.
 			go writeError(r.stderr, "lock", fmt.Sprintf("the lease of %q ends soon: the command gets SIGTERM", r.ticket.Key()))
 		case <-deadline:
 			deadline = nil
@@ -289,8 +290,8 @@ func (r *lockedRun) watch(child *childWait, begun <-chan struct{}) {
 // guard goes on: at the deadline it kills the command, stopped or not.
 func (r *lockedRun) suspend() {
 	r.tty.takeBack(r.group)
-	// Not SIGTSTP: once caught, it does not get its default action back from package signal. Where no shell could
-	// continue the group the kernel drops the signal, and the time-out goes on.
+	// Not SIGTSTP: once it has been caught, package signal does not restore its default action. If no shell could continue the
+	// group, the kernel drops the signal, and the limit below ends the wait.
 	syscall.Kill(0, syscall.SIGTTIN)
 	limit := time.NewTimer(100 * time.Millisecond)
 	defer limit.Stop()
@@ -309,7 +310,7 @@ func (r *lockedRun) suspend() {
 	r.resume()
 }
 
-// resume continues the command, in the foreground if this process is there now; unless the lock has ended meanwhile.
+// resume continues the command, in the foreground if this process is there now. If the lock has ended meanwhile, it kills the command.
 func (r *lockedRun) resume() {
 	if time.Until(r.ticket.Deadline()) <= 0 {
 		r.overdue = true
@@ -320,7 +321,7 @@ func (r *lockedRun) resume() {
 	syscall.Kill(-r.group, syscall.SIGCONT)
 }
 
-// release gives the lock back. That it is gone is no news once the lease has run out.
+// release gives the lock back. After the lease has run out, it is no error that the lock is gone.
 func (r *lockedRun) release() error {
 	err := r.ticket.Release(context.Background())
 	if errors.Is(err, client.ErrNotHeld) && r.overdue {

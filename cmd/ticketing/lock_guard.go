@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// guard is a process that kills the command's process group when the lock command cannot: when that is killed (its end
-// of the pipe closes) or stopped (the deadline passes). The kernel's own signal at a parent's death reaches the
-// command alone and none of its children.
+// guard is a process that kills the command's process group when the lock command cannot, because it has been killed (its
+// end of the pipe closes) or stopped (the deadline passes). The signal that the kernel sends at a parent's death reaches only
+// the command, and none of its children.
 type guard struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
@@ -21,7 +21,7 @@ type guard struct {
 	lost chan struct{} // closed when it has ended
 }
 
-// startGuard starts it, in a session of its own, out of reach of the terminal's signals.
+// startGuard starts a guard, in a session of its own, out of reach of the terminal's signals.
 func startGuard() (*guard, error) {
 	cmd, err := selfCommand("lock-guard")
 	if err != nil {
@@ -40,7 +40,7 @@ func startGuard() (*guard, error) {
 	return g, g.cmd.Start()
 }
 
-// watch tells it what to kill, and on suspendClock when at the latest, and waits until it knows.
+// watch tells the guard which group to kill, and until when to wait with it (on suspendClock). It returns when the guard knows.
 func (g *guard) watch(group int, until time.Duration) error {
 	fmt.Fprintln(g.pipe, group, int64(until))
 	if n, _ := g.ack.Read(make([]byte, 1)); n == 0 {
@@ -53,7 +53,7 @@ func (g *guard) watch(group int, until time.Duration) error {
 	return nil
 }
 
-// dismiss ends it, before it could see its pipe close.
+// dismiss ends the guard before it can see its pipe close.
 func (g *guard) dismiss() {
 	g.cmd.Process.Kill()
 	g.cmd.Wait()
@@ -61,8 +61,8 @@ func (g *guard) dismiss() {
 
 // runGuard is the guard's process.
 func runGuard(p *process, _ []string) error {
-	// A stop of a whole service signals this process too, while the command may take its time to end. A lock command
-	// that was killed does not read what is written to it.
+	// Stopping a whole service signals this process too, while the command may still need time to end. And a lock command that
+	// was killed does not read what is written to it.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	lines := bufio.NewReader(p.stdin)
 	first, err := lines.ReadString('\n')

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launch is the process that becomes the command. It leads the command's group, and executes the command only when it is
-// told to, which is after the guard knows the group: whenever the lock command is killed, either nothing of the command
-// has run or the guard ends all of it.
+// launch is the process that becomes the command. It leads the command's process group, and executes the command only when
+// it is told to, once the guard knows the group. So whenever the lock command is killed, either nothing of the command has
+// run or the guard ends all of it.
 type launch struct {
 	pid  int
-	pipe *os.File // a byte from it: it is ready; a byte to it: execute; the end of either side ends the other's wait
+	pipe *os.File // a byte from the process: it is ready; a byte to it: execute. If either side ends, the other stops waiting
 }
 
 // startLaunch starts the process and waits until it is ready. cmd is how the command is to run.
@@ -30,8 +30,8 @@ func startLaunch(cmd *exec.Cmd) (*launch, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
-	// The other end is inherited under its own number. As one of ExtraFiles it would take the place of a file that
-	// whoever started us has meant for the command.
+	// The other end is inherited under its own number. As one of ExtraFiles it could take the number of a file that our
+	// parent has opened for the command.
 	unix.CloseOnExec(pair[0])
 	l := &launch{pipe: os.NewFile(uintptr(pair[0]), "the launch of the command")}
 	self.Args = append(append(self.Args, strconv.Itoa(pair[1]), cmd.Path), cmd.Args...)
@@ -49,7 +49,7 @@ func startLaunch(cmd *exec.Cmd) (*launch, error) {
 		self.Wait()
 		return nil, fmt.Errorf("%v at its start: see whether the limits of processes and memory leave room", self.ProcessState)
 	}
-	return l, self.Process.Release() // it is not waited for by os/exec, which does not tell of stops
+	return l, self.Process.Release() // childWait waits for it: os/exec would not report that it was stopped
 }
 
 // execute lets the process execute the command. The channel is closed when it has, or has ended.

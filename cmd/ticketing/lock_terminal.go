@@ -31,8 +31,8 @@ func (t *terminal) foreground() bool {
 	return err == nil && group == t.own
 }
 
-// settle follows the start of the command: from the background this process can change the foreground only while it
-// ignores SIGTTOU, which the command must not inherit.
+// settle is called once the command's process has started. A background process can change the foreground only while it
+// ignores SIGTTOU, and the command must not inherit that.
 func (t *terminal) settle() {
 	if t.file != nil {
 		signal.Ignore(syscall.SIGTTOU)

@@ -37,8 +37,8 @@ func (c *childWait) next() (stop syscall.Signal) {
 	}
 }
 
-// take takes the stop that was only looked at. It is none if the child was continued meanwhile; and if it was killed, this
-// reaps it all the same.
+// take consumes the stop that next has only looked at. ok is false if the child was continued meanwhile. If it was killed
+// meanwhile, take reaps it and returns 0.
 func (c *childWait) take() (stop syscall.Signal, ok bool) {
 	var status unix.WaitStatus
 	n, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil)

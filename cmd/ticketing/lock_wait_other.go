@@ -14,8 +14,8 @@ type childWait struct {
 	err    error
 }
 
-// next returns the signal that has stopped the child, or 0 when it has ended. It is reaped by that here, where there is no
-// waitid: its process group's number is free a moment early.
+// next returns the signal that has stopped the child, or 0 when it has ended. Without waitid that reaps the child, so the number of
+// its process group is free a moment early.
 func (c *childWait) next() (stop syscall.Signal) {
 	for {
 		_, c.err = syscall.Wait4(c.pid, &c.status, syscall.WUNTRACED, nil)

@@ -19,7 +19,7 @@ func main() {
 	os.Exit(p.run(os.Args[1:]))
 }
 
-// process is what a command gets of the process that it runs in.
+// process is what a command sees of the process that it runs in.
 type process struct {
 	environ []string // read once, in main, and nowhere else
 	stdin   *os.File // handed to children

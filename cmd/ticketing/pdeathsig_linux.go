@@ -9,6 +9,6 @@ import (
 // dieWithParent makes a child die with the thread that started it.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// keepDyingWithParent makes the program that the calling thread executes die like this process. The kernel keeps that
-// for a thread, and the one that executes need not be the first.
+// keepDyingWithParent makes the program that the calling thread executes die with the parent, as this process does. The
+// kernel keeps that setting per thread, and the thread that executes need not be the first one.
 func keepDyingWithParent() { unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0) }

@@ -12,7 +12,7 @@ import (
 	"ticketing.internal/client"
 )
 
-// releaseTime is how long release looks for a server.
+// releaseTime is how long release tries to reach a server.
 const releaseTime = 5 * time.Second
 
 func releaseCommand() *command {

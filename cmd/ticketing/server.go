@@ -57,7 +57,7 @@ TICKETING_DRAIN_TIMEOUT. A second one ends at once. SIGHUP: reads certificates a
 
 // serve runs the server until a signal ends it.
 func serve(p *process, config server.Config) error {
-	// A log that nobody reads any more must not end the server.
+	// If nobody reads the log any more, that must not end the server.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

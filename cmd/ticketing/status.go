@@ -109,7 +109,7 @@ func printNode(w io.Writer, s nodeStatus) error {
 	return t.Flush()
 }
 
-// printNodes shows a line for each endpoint, and below them why one is not ready: as a cell that would tear the table apart.
+// printNodes prints a line for each endpoint, and below the table, where there is room for it, why an endpoint is not ready.
 func printNodes(w io.Writer, nodes []nodeReport) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ADMIN\tROLE\tREADY\tSEAT\tTERM\tLEADER\tHELD\tWAITERS\tCONNECTIONS\tUP\n")

@@ -51,8 +51,8 @@ func versionCommand() *command {
 	}
 	asJSON := c.flags.Bool("json", false, "print JSON")
 	c.run = func(p *process, args arguments) error {
-		if len(args.all()) > 0 {
-			return usageError("takes no arguments")
+		if err := noArguments(args); err != nil {
+			return err
 		}
 		b := thisBuild()
 		if *asJSON {

@@ -10,9 +10,9 @@ import (
 	"ticketing.internal/client"
 )
 
-// prober asks for another lock at a steady pace, whatever became of those it asked for before, and notes when each was
-// granted: what is not is a time in which the cluster served nobody.
-type prober struct {
+// grantMonitor asks for a new lock at a steady pace, whatever became of the earlier ones, and notes when each was granted. A time
+// without a grant is one in which the cluster served nobody.
+type grantMonitor struct {
 	broker *client.Broker
 	prefix string
 	stop   context.CancelFunc
@@ -26,13 +26,13 @@ type prober struct {
 // probedGrant is when a lock was asked for and when it arrived.
 type probedGrant struct{ asked, arrived time.Time }
 
-// probeLease is the shortest that there is: what a dead leader granted and nobody gave back is soon gone.
+// probeLease is the shortest lease there is, so that what a dead leader granted and nobody released is soon gone.
 const probeLease = time.Second
 
-// startProber asks through the broker once in each interval, until stop.
-func startProber(ctx context.Context, broker *client.Broker, interval time.Duration) *prober {
+// startGrantMonitor asks through the broker once in each interval, until stop.
+func startGrantMonitor(ctx context.Context, broker *client.Broker, interval time.Duration) *grantMonitor {
 	ctx, stop := context.WithCancel(ctx)
-	p := &prober{broker: broker, prefix: runPrefix(), stop: stop, arrived: make(chan struct{})}
+	p := &grantMonitor{broker: broker, prefix: runPrefix(), stop: stop, arrived: make(chan struct{})}
 	p.ended.Go(func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
@@ -49,13 +49,13 @@ func startProber(ctx context.Context, broker *client.Broker, interval time.Durat
 	return p
 }
 
-// end gives up what is not granted yet.
-func (p *prober) end() {
+// end gives up the acquires that are not granted yet, and waits for all goroutines.
+func (p *grantMonitor) end() {
 	p.stop()
 	p.ended.Wait()
 }
 
-func (p *prober) ask(ctx context.Context, key string) {
+func (p *grantMonitor) ask(ctx context.Context, key string) {
 	asked := time.Now()
 	ticket, err := p.broker.Acquire(ctx, key, requestTime, probeLease)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *prober) ask(ctx context.Context, key string) {
 }
 
 // firstAfter waits for a grant that was asked for after t, and returns when it arrived.
-func (p *prober) firstAfter(ctx context.Context, t time.Time) (time.Time, error) {
+func (p *grantMonitor) firstAfter(ctx context.Context, t time.Time) (time.Time, error) {
 	for seen := 0; ; {
 		p.mu.Lock()
 		news, arrived := p.grants[seen:], p.arrived
@@ -90,7 +90,7 @@ func (p *prober) firstAfter(ctx context.Context, t time.Time) (time.Time, error)
 }
 
 // longestGap is the longest time between from and to in which no grant arrived.
-func (p *prober) longestGap(from, to time.Time) time.Duration {
+func (p *grantMonitor) longestGap(from, to time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	moments := []time.Time{from, to}
