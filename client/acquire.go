@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// replyPatience is how long after the end of its wait an acquire may stay without an answer.
+	// replyPatience is how long after the end of its wait an acquire may stay unanswered.
 	replyPatience = 10 * time.Second
 	// tryPatience is how long an acquire with wait 0 waits for a serving node.
 	tryPatience = time.Second
-	// orphanWait bounds how long after its client has gone a server may still grant: it finds a silent connection
-	// within that time.
+	// orphanWait is how long after its client has gone a server may still grant an acquire: within that time it notices
+	// that the connection is silent.
 	orphanWait = 20 * time.Second
 )
 
@@ -26,8 +26,8 @@ var errLateGrant = errors.New("the grant came too late to be used, and was given
 // errSilence is the cause when a living connection brought no answer.
 var errSilence = fmt.Errorf("no reply by %v after the end of the wait", replyPatience)
 
-// call is one acquire, from the caller's entry to its answer. The caller owns it before place and after it was woken;
-// between the two b.mu guards it. A caller that goes leaves it behind, abandoned.
+// call is one acquire, from the caller's entry to its answer. The caller owns it before enqueue and after it was woken; in
+// between b.mu guards it. A caller that gives up leaves it behind, abandoned.
 type call struct {
 	waiter
 	key         string
@@ -36,7 +36,7 @@ type call struct {
 	waitUntil   time.Duration // when a serving node must have been found
 
 	session   *session // nil: parked
-	queued    bool     // in the session's queue: nothing of it was encoded
+	queued    bool     // in the session's queue, and not encoded yet
 	abandoned bool     // nobody waits for it: a grant is to be given back
 	settled   bool
 	pos       uint64        // of its first byte in the session's stream
@@ -122,7 +122,7 @@ func (b *Broker) acquire(ctx context.Context, key string, wait, lease, began tim
 	turn.take(&c.waiter)
 
 	done := ctx.Done()
-	if done == nil { // it cannot end, and a plain receive is cheaper
+	if done == nil { // ctx cannot end, and a plain receive is cheaper
 		<-c.wake
 		return b.outcome(c)
 	}
@@ -134,7 +134,7 @@ func (b *Broker) acquire(ctx context.Context, key string, wait, lease, began tim
 	}
 }
 
-// checkAcquire returns what is out of range. The order is the protocol's.
+// checkAcquire returns the first field that is out of range, in the protocol's order.
 func checkAcquire(key string, wait, lease time.Duration) error {
 	millis := func(d time.Duration) uint32 {
 		if d < 0 || d/time.Millisecond > math.MaxUint32 {
@@ -150,7 +150,8 @@ func checkAcquire(key string, wait, lease time.Duration) error {
 	return nil
 }
 
-// enqueue queues an acquire with a session and returns that, or parks it, or fails it. b.mu is held.
+// enqueue queues an acquire with a session, which it returns. Without a session it parks the acquire, or fails it, and returns nil.
+// b.mu is held.
 func (b *Broker) enqueue(c *call, now time.Duration) *session {
 	c.session = nil
 	switch {
@@ -181,14 +182,14 @@ func (b *Broker) enqueue(c *call, now time.Duration) *session {
 	return s
 }
 
-// place is enqueue for one that was queued or parked before. b.mu is held.
+// place is enqueue for an acquire that was queued or parked before: the writer goroutine writes it. b.mu is held.
 func (b *Broker) place(c *call, now time.Duration) {
 	if s := b.enqueue(c, now); s != nil {
 		s.flushSoon()
 	}
 }
 
-// waitLeft is what is left of the wait, at least a millisecond: an acquire with a wait is never sent as one without.
+// waitLeft is what is left of the wait, but at least a millisecond: an acquire that may wait is never sent as one that may not.
 func (c *call) waitLeft(now time.Duration) time.Duration {
 	if c.wait == 0 {
 		return 0
@@ -225,7 +226,7 @@ func (s *session) answer(c *call, r *wire.Reply, now time.Duration) error {
 		switch c.failure {
 		case wire.InvalidKey, wire.InvalidWait, wire.InvalidLease, wire.InvalidOwner:
 			b.settle(c, resultInvalid)
-		default: // also a code that is new to us: nothing is known then
+		default: // also a code that this version does not know: then nothing is known
 			b.stats.Lost++
 			b.fail(c, resultIndeterminate, c.failure)
 		}
@@ -233,10 +234,10 @@ func (s *session) answer(c *call, r *wire.Reply, now time.Duration) error {
 	return nil
 }
 
-// deadline is a moment before which the lease cannot have ended, whatever the server's clock says. No node can have
-// applied the grant earlier than waited after it had read the request, and it read it after sentAt. The margin is for
-// the rates of clocks and for stamps in whole milliseconds. waited is no more than what passed here: more is an error
-// of somebody's clock.
+// deadline is a moment before which the lease cannot have ended, whatever the server's clock says: the node read the request
+// after sentAt, and applied the grant no earlier than waited after that. The margin is for clocks that run at different
+// rates and for stamps in whole milliseconds. waited is cut to the time that passed here, because more than that is the
+// error of a clock.
 func deadline(sentAt, now, waited, lease time.Duration) time.Duration {
 	waited = min(waited, now-sentAt)
 	return sentAt + waited + lease - deadlineMargin - lease/100 - waited/1000
@@ -250,7 +251,7 @@ func (b *Broker) fail(c *call, r result, cause error) {
 	b.settle(c, r)
 }
 
-// settle hands an acquire that has been taken out of every table back to its caller, if there still is one. b.mu is held.
+// settle hands an acquire, which is in no table any more, back to its caller, if it still has one. b.mu is held.
 func (b *Broker) settle(c *call, r result) {
 	if c.abandoned {
 		b.recycle(c)
@@ -297,7 +298,7 @@ func (b *Broker) outcome(c *call) (*Ticket, error) {
 	return nil, b.indeterminate(c, c.cause)
 }
 
-// unreached says what stood in the way.
+// unreached is the error for an acquire for which no serving node was reached: what stood in the way.
 func (b *Broker) unreached(c *call) error {
 	b.mu.Lock()
 	defer b.unlock()
@@ -308,8 +309,8 @@ func (b *Broker) unreached(c *call) error {
 	return &BusyError{Key: c.key, Code: wire.BusyNoLeader, Cause: cause}
 }
 
-// indeterminate is the error for an acquire that was sent. A server that still has it grants it at the latest when
-// the wait ends or it finds the connection silent; then the lease runs.
+// indeterminate is the error for an acquire that was sent and not answered. A server that still has it can grant it until
+// the wait ends or it notices that the connection is silent; then the lease runs.
 func (b *Broker) indeterminate(c *call, cause error) error {
 	now := b.sys.clock.Now()
 	waits := min(max(0, c.sentAt+c.wait-now), orphanWait)
@@ -317,7 +318,7 @@ func (b *Broker) indeterminate(c *call, cause error) error {
 	return &IndeterminateError{Owner: c.owner, Key: c.key, Until: b.sys.clock.Wall().Add(stands), Cause: cause}
 }
 
-// giveUp ends an acquire whose caller's ctx has ended. An answer that is there is the answer.
+// giveUp ends an acquire whose caller's ctx has ended. If the answer has arrived by then, that counts.
 func (b *Broker) giveUp(ctx context.Context, c *call) (*Ticket, error) {
 	b.mu.Lock()
 	if c.settled {
@@ -325,7 +326,7 @@ func (b *Broker) giveUp(ctx context.Context, c *call) (*Ticket, error) {
 		<-c.wake
 		return b.outcome(c)
 	}
-	// From the unlocking on c is not ours.
+	// After the unlocking, c is no longer ours.
 	key, sent := c.key, c.session != nil && !c.queued
 	err := fmt.Errorf("acquire %q: not sent: %w", key, ctx.Err())
 	if sent {

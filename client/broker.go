@@ -25,7 +25,7 @@ type Broker struct {
 	dialing context.Context // ends at Close
 	stop    context.CancelFunc
 	tasks   sync.WaitGroup // peers' and sessions' goroutines, and the keeper
-	rearm   chan struct{}  // the keeper's timer is to be set anew; holds one
+	rearm   chan struct{}  // tells the keeper to set its timer anew; holds one value
 
 	mu     sync.Mutex // guards what follows, and sessions, calls and releases; unlock with b.unlock
 	ready  waiters    // to be woken when mu is free
@@ -41,7 +41,7 @@ type Broker struct {
 	changed  chan struct{} // closed at a change that WaitReady looks at; nil while nobody looks
 
 	domain     domain
-	met        bool // domain is set
+	met        bool // a domain has been met: domain is set
 	lastServed time.Duration
 	unreleased unreleased
 	leader     string // as the newest hint says; "" for unknown
@@ -52,14 +52,14 @@ type Broker struct {
 	stats   Stats         // its counters
 }
 
-// system is what a Broker takes from its surroundings.
+// system is what a Broker takes from the system that it runs on. Tests replace it.
 type system struct {
 	clock       clock
 	random      func() float64 // in [0, 1), for the jitter of redials
 	nonces      io.Reader
-	direct      func(net.Conn) directWrite // nil, or returning nil, where a write cannot be kept from blocking
-	maxReleases int
-	lends       bool // whether callers may read: see session.lend
+	direct      func(net.Conn) directWrite // nil, or returning nil, where writes may block
+	maxReleases int                        // releases under way at a time
+	lends       bool                       // callers may read their replies themselves: see lend.go
 }
 
 func newSystem() system {
@@ -80,7 +80,7 @@ func newBroker(cfg Config, sys system) (*Broker, error) {
 		rearm:    make(chan struct{}, 1),
 		releases: make(map[uint64]*release),
 	}
-	// Owners of different processes differ, for the people who read them. They have no other meaning.
+	// Owners of different processes differ, so that people can tell them apart. They have no other meaning.
 	var seed [8]byte
 	if _, err := io.ReadFull(sys.nonces, seed[:]); err != nil {
 		return nil, fmt.Errorf("draw the first owner: %w", err)
@@ -146,7 +146,7 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// announce tells those who wait for a change of the connections. b.mu is held.
+// announce wakes those who wait for a change of the connections. b.mu is held.
 func (b *Broker) announce() {
 	if b.changed != nil {
 		close(b.changed)

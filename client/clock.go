@@ -9,7 +9,7 @@ import (
 // suspended. Nothing in this package reads time otherwise.
 type clock interface {
 	Now() time.Duration
-	// Wall is what people read. It may be stepped, so that nothing is decided by it.
+	// Wall is for people. It may be stepped, so nothing is decided by it.
 	Wall() time.Time
 	// NewAlarm returns an alarm that is not set. It calls ring from a goroutine of its own, never two at a time.
 	NewAlarm(ring func()) alarm
@@ -22,7 +22,7 @@ type alarm interface {
 	Stop()
 }
 
-// systemClock is the clock of the machine: Now and NewAlarm are in the file of the system.
+// systemClock is the clock of the machine. Now and NewAlarm are in a file for each system.
 type systemClock struct {
 	start time.Time // for systems that offer nothing better than Go's monotonic clock
 }

@@ -45,10 +45,10 @@ type Config struct {
 // Hooks are functions that a Broker calls. Each may be nil. They are called from many goroutines and must not block.
 type Hooks struct {
 	Dial       func(addr string)                               // a connection is about to be opened
-	Connect    func(addr string, took time.Duration)           // and its node has proved itself
-	Disconnect func(addr string, err error)                    // a connection that Connect had told of ended
+	Connect    func(addr string, took time.Duration)           // its node has proved itself
+	Disconnect func(addr string, err error)                    // a connection reported by Connect has ended
 	Request    func(op wire.Op)                                // Acquire or Release was called
-	Reply      func(op wire.Op, err error, took time.Duration) // and returns; err is what the caller gets
+	Reply      func(op wire.Op, err error, took time.Duration) // it returns; err is what the caller gets
 	Redirect   func(from, leader string, term uint64)          // a node named another leader; "" when it knows none
 }
 

@@ -12,7 +12,7 @@
 //	})
 //
 // [Broker.Do] waits at most 5 s for its turn, runs the function while it holds the lock for at most 30 s, and releases
-// it. [Broker.Acquire] and [Ticket.Release] are the same in two steps. Who waits is served first come, first served.
+// it. [Broker.Acquire] and [Ticket.Release] are the same in two steps. Waiters are served first come, first served.
 //
 // # What can happen
 //
@@ -24,7 +24,7 @@
 //	                   says until when a grant that nobody knows of may stand
 //
 // An Acquire is sent once. If its connection ends before the answer, that is ErrIndeterminate: sending it again could
-// take the lock twice. What was not sent at all is tried elsewhere, within the wait.
+// take the lock twice. An Acquire that was not sent yet is tried elsewhere, within its wait.
 //
 // # A lock that ends
 //
@@ -53,8 +53,8 @@ package client
 //	Broker.keep        New               Close                    pings, time limits, repeats of releases
 //	timerfd.run        first Context     Close                    ends contexts (Linux; elsewhere a timer)
 //
-// A caller has no goroutine of its own working for it: it queues its request under Broker.mu, writes it if nobody else
-// is writing, and waits for its waiter to be woken by whoever settles it, most often the reader. If nothing else is in
+// No goroutine works for a single caller. The caller queues its request under Broker.mu, writes it if nobody else is
+// writing, and waits until its waiter is woken by whoever settles the request, most often the reader. If nothing else is in
 // flight it reads the reply itself: see lend.go.
 //
 // Locks: Broker.mu, and apart from it watch.mu and the alarm's, in this order. A hook or a log line is never called under

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// domainQuiet is for how long a domain may have no serving node before another takes its place.
+// domainQuiet is how long a domain must have had no serving node before another domain may take its place.
 const domainQuiet = 250 * time.Second
 
 // errTwoDomains is why nothing is acquired while nodes of two domains serve.
 var errTwoDomains = errors.New("two domains serve at once: some addresses lead to another server or cluster; correct them")
 
-// unreleased counts the tickets for which Release was not called, by the second in which their Deadline falls. A
-// deadline lies less than 251 s ahead, so that no two seconds that matter share a slot.
+// unreleased counts the tickets for which Release has not been called, by the second in which their Deadline falls. A
+// deadline lies less than 251 s ahead, so no two seconds that matter share a slot.
 type unreleased struct {
 	slots [256]struct {
 		second int64
@@ -37,7 +37,7 @@ func (u *unreleased) remove(deadline time.Duration) {
 	}
 }
 
-// any reports whether a ticket may be before its Deadline, and errs by a second to the safe side.
+// any reports whether a ticket may be before its Deadline. It errs by up to a second, on the safe side.
 func (u *unreleased) any(now time.Duration) bool {
 	for i := range u.slots {
 		if s := &u.slots[i]; s.n > 0 && time.Duration(s.second+1)*time.Second > now {
@@ -47,10 +47,9 @@ func (u *unreleased) any(now time.Duration) bool {
 	return false
 }
 
-// admit decides about the domain of a node that has proved itself. moved is set when it takes the place of another
-// domain. b.mu is held.
+// admit decides whether a node that has proved itself is of an acceptable domain. moved is set when that domain takes the
+// place of another. b.mu is held.
 func (b *Broker) admit(p *peer, g *greeted, now time.Duration) (moved bool, err error) {
-	p.stranger = false
 	switch {
 	case b.set.domain != nil && g.domain != *b.set.domain:
 		return false, fmt.Errorf("connect to %s: its domain is %s, and Config.Domain allows %s alone", p.addr, g.domain, *b.set.domain)
@@ -83,8 +82,8 @@ func (b *Broker) adopt(d domain, now time.Duration) {
 	}
 }
 
-// twoDomains reports whether a node of another domain serves while one of ours does. Nobody can tell then which of
-// the two holds a lock. b.mu is held.
+// twoDomains reports whether a node of another domain serves while one of ours does. Then it cannot be known which of the
+// two is to be asked for a lock. b.mu is held.
 func (b *Broker) twoDomains() bool {
 	if len(b.routes) == 0 {
 		return false

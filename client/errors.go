@@ -82,7 +82,7 @@ func (e *IndeterminateError) Error() string {
 
 func (e *IndeterminateError) Unwrap() []error { return wrapped(e.Cause, ErrIndeterminate) }
 
-// wrapped is all of errs that is there.
+// wrapped returns errs, and cause unless it is nil.
 func wrapped(cause error, errs ...error) []error {
 	if cause != nil {
 		errs = append(errs, cause)

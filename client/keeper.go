@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// sweepInterval is the longest time between two looks of the keeper. Nothing falls due sooner after it came about
-	// than a ping, so that looking at each of them on the way is exact.
+	// sweepInterval is the longest time between two sweeps of the keeper. Everything that begins without a call of sweepBy falls
+	// due no sooner than a ping, so no sweep comes too late for it.
 	sweepInterval = pingAfter
 	// sweepBusy is the same while requests are under way: a release falls due that long after it was sent.
 	sweepBusy = releaseRetry
@@ -37,7 +37,7 @@ func (b *Broker) keep() {
 	}
 }
 
-// sweepBy makes sure that the keeper looks by then. b.mu is held.
+// sweepBy makes sure that the keeper sweeps by at. b.mu is held.
 func (b *Broker) sweepBy(at time.Duration) {
 	if at >= b.sweepAt {
 		return
@@ -49,8 +49,8 @@ func (b *Broker) sweepBy(at time.Duration) {
 	}
 }
 
-// sweep does what is due and returns when to look again. stalled: the keeper is late, so that this process or its
-// machine stood still, and what the servers sent meanwhile may not have been read yet. b.mu is held.
+// sweep does what is due and returns when to sweep again. stalled says that the keeper is late: this process or its machine
+// stood still, and what the servers sent meanwhile may not have been read yet. b.mu is held.
 func (b *Broker) sweep(now time.Duration, stalled bool) (next time.Duration) {
 	next = now + sweepInterval
 	if len(b.releases) > 0 {
@@ -113,7 +113,7 @@ func (s *session) sweep(now time.Duration) (next time.Duration) {
 	return next
 }
 
-// giveUpReply tells a caller that no answer came. What was sent stays known under its owner, for the grant that may
+// giveUpReply tells a caller that no answer came. An abandoned copy of the call stays in the table, for a grant that may
 // still arrive. b.mu is held.
 func (s *session) giveUpReply(c *call) {
 	orphan := *c
@@ -124,7 +124,7 @@ func (s *session) giveUpReply(c *call) {
 	s.b.fail(c, resultIndeterminate, errSilence)
 }
 
-// dropExpired fails the acquires of a stuck session that are still in its queue at the end of their time. b.mu is held.
+// dropExpired fails the acquires that are still in the queue of a stuck session at their waitUntil. b.mu is held.
 func (s *session) dropExpired(now time.Duration) {
 	s.acquireQueue = slices.DeleteFunc(s.acquireQueue, func(c *call) bool {
 		if !c.abandoned && now < c.waitUntil {

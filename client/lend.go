@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// A caller that has nothing else in flight beside its own request can read the reply itself. Woken by the reader
-// goroutine instead, it would pay for the switch and, worse, for the processor that the runtime wakes at each. So after a
-// batch that leaves a session with nothing in flight its reader lends the reading to whoever sends next, and takes it back
-// when nobody has borrowed it for a while, or when the borrower's reply does not come at once.
+// A caller whose request is the only one in flight can read the reply itself. If the reader goroutine woke it instead, each
+// reply would cost a switch of goroutines and, worse, the waking of a processor by the runtime. So after a batch that leaves a
+// session with nothing in flight, its reader lends the reading to whoever sends next. It takes the reading back when nobody
+// has borrowed it for a while, or when the borrower's reply does not come at once.
 
 const (
 	// loanTime is how long a borrower may wait for its reply. Meanwhile it does not look at its ctx.
 	loanTime = 250 * time.Microsecond
-	// lendTime is how long nobody may borrow before the reader reads again itself, twice that at most. Until then nothing
-	// is read: what the server says by itself, and the end of the connection, are noticed that much later.
+	// lendTime is how long the reading stays lent without being borrowed (at most twice that) before the reader reads again
+	// itself. Until then nothing is read, so that what the server sends unasked, and the end of the connection, are noticed
+	// that much later.
 	lendTime = time.Millisecond
 )
 
@@ -25,15 +26,15 @@ type reading byte
 const (
 	readByReader reading = iota
 	readByNobody         // lent: the next caller with an idle session may take it
-	readByCaller         // it gives the reading back through session.back, or to nobody
+	readByCaller         // who then gives the reading back through session.back, or leaves it lent
 )
 
-// idle reports whether nothing is in flight and nothing that was read is left. b.mu is held, and the inbox is ours.
+// idle reports whether nothing is in flight and everything that was read is consumed. b.mu is held, and the inbox is ours.
 func (s *session) idle() bool {
 	return s.reason == nil && len(s.calls)+s.releasing == 0 && len(s.in.bytes()) == 0
 }
 
-// lend lends the reading of an idle session, until it comes back. The reader goroutine alone calls it.
+// lend lends the reading of an idle session, and returns when it has come back. Only the reader goroutine calls it.
 func (s *session) lend() error {
 	b := s.b
 	b.mu.Lock()

@@ -12,7 +12,7 @@ const (
 	shortLived = time.Second // a session that lived for less counts as a failure to connect
 )
 
-// peer is an address that is dialled again and again. Its goroutine dials, shakes hands and then reads the session.
+// peer is an address that this client keeps dialling. Its goroutine dials, shakes hands, and then reads the session to its end.
 type peer struct {
 	b      *Broker
 	addr   string
@@ -35,7 +35,7 @@ func (b *Broker) addPeer(addr string, hinted bool) {
 	b.tasks.Go(p.run)
 }
 
-// hurry has the peer dial now if it pauses.
+// hurry makes the peer dial now if it is pausing.
 func (p *peer) hurry() {
 	select {
 	case p.soon <- struct{}{}:
@@ -60,7 +60,7 @@ func (p *peer) run() {
 	}
 }
 
-// attempt dials once and serves the session to its end. lived is 0 if none came about.
+// attempt dials once and serves the session to its end. It returns how long that lived, 0 if there was none.
 func (p *peer) attempt() (lived time.Duration) {
 	b := p.b
 	if h := b.set.hooks.Dial; h != nil {
@@ -70,44 +70,22 @@ func (p *peer) attempt() (lived time.Duration) {
 	g, err := b.connect(b.dialing, p.addr)
 	opened := b.sys.clock.Now()
 
-	b.mu.Lock()
-	b.stats.Dials++
 	var s *session
 	var level slog.Level
 	moved := false
+	b.mu.Lock()
+	b.stats.Dials++
+	p.stranger = false
 	if err == nil {
-		moved, err = b.admit(p, g, opened)
-		if err == nil && b.closed {
-			err = ErrClosed
-		}
-	} else {
-		p.stranger = false
+		s, moved, err = p.open(g, opened)
 	}
-	if err == nil {
-		s = newSession(p, g, opened)
-		b.sessions = append(b.sessions, s)
-		p.session, p.err = s, nil
-		if leader, bad := address(g.leader); bad == nil {
-			if b.term == 0 { // a welcome names no term: any hint with one is worth more
-				b.leader, b.hinted = leader, opened
-			}
-			b.seek(leader)
-		}
-		b.reroute(opened)
-		b.tasks.Go(s.write)
-	} else {
-		b.stats.DialFailures++
-		level = slog.LevelDebug
-		if p.err == nil || p.err.Error() != err.Error() {
-			level = slog.LevelWarn // once: an address that stays down does not fill the log
-		}
-		p.err = err
-		b.announce()
+	if err != nil {
+		level = p.failed(err)
 	}
 	domain := b.domain
 	b.unlock()
 
-	if s == nil {
+	if err != nil {
 		if g != nil {
 			g.raw.Close()
 		}
@@ -131,7 +109,44 @@ func (p *peer) attempt() (lived time.Duration) {
 	return b.sys.clock.Now() - opened
 }
 
-// retire reports whether the peer is done with: a hinted address is not dialled again unless it is named still.
+// open makes the session of a connection whose node has proved itself, unless its domain is refused. moved is admit's. b.mu is held.
+func (p *peer) open(g *greeted, now time.Duration) (s *session, moved bool, err error) {
+	b := p.b
+	moved, err = b.admit(p, g, now)
+	if err == nil && b.closed {
+		err = ErrClosed
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	s = newSession(p, g, now)
+	b.sessions = append(b.sessions, s)
+	p.session, p.err = s, nil
+	if leader, bad := address(g.leader); bad == nil {
+		if b.term == 0 { // a welcome names no term: any hint with one is worth more
+			b.leader, b.hinted = leader, now
+		}
+		b.seek(leader)
+	}
+	b.reroute(now)
+	b.tasks.Go(s.write)
+	return s, moved, nil
+}
+
+// failed notes that an attempt has ended without a session, and returns the level at which to log that: an address that stays down
+// is worth one warning. b.mu is held.
+func (p *peer) failed(err error) slog.Level {
+	p.b.stats.DialFailures++
+	level := slog.LevelWarn
+	if p.err != nil && p.err.Error() == err.Error() {
+		level = slog.LevelDebug
+	}
+	p.err = err
+	p.b.announce()
+	return level
+}
+
+// retire reports whether the peer is to be given up: an address from a hint is dialled again only while the hint stands.
 func (p *peer) retire() bool {
 	b := p.b
 	b.mu.Lock()
@@ -152,7 +167,7 @@ func (p *peer) pause(failures int) bool {
 	if failures < 5 {
 		delay = minBackoff << failures
 	}
-	// Between half and the whole of it, so that the clients of a server that comes back do not come all at once.
+	// Between half of it and all of it, so that the clients of a server that comes back do not come all at once.
 	delay -= time.Duration(p.b.sys.random() * float64(delay) / 2)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

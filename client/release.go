@@ -14,8 +14,8 @@ const (
 	releasePause = 100 * time.Millisecond // before it is sent again after a refusal
 )
 
-// release is a grant that is being given back, for a holder or as a compensation. After the first two lines it is
-// guarded by b.mu.
+// release is a grant that is being given back, for its holder or as a compensation. key, owner, token, domain and deadline do not
+// change; the rest is guarded by b.mu.
 type release struct {
 	key          string
 	owner, token uint64
@@ -25,9 +25,9 @@ type release struct {
 	active     bool // in b.releases
 	over       bool // the server has said that the grant is no more
 	called     bool // by the holder
-	unanswered bool // one attempt at least was sent, and it is not known what became of it
+	unanswered bool // at least one attempt was sent whose outcome is not known
 
-	session  *session // that carries it; nil: it waits for one
+	session  *session // the one that carries it; nil: it waits for one
 	queued   bool     // in the session's queue
 	attempt  uint32
 	pos      uint64        // of the first byte in the session's stream
@@ -36,7 +36,7 @@ type release struct {
 	waiters  waiters
 }
 
-// queuedRelease is void when its release has moved on to another attempt.
+// queuedRelease is a release in the queue of a session. It is void once the release has moved on to another attempt.
 type queuedRelease struct {
 	release *release
 	attempt uint32
@@ -139,7 +139,7 @@ func (b *Broker) compensate(c *call, now time.Duration) {
 	}
 }
 
-// assign queues r with a serving session and returns that; without one r waits. b.mu is held.
+// assign queues r with a serving session and returns it. Without one, r waits and assign returns nil. b.mu is held.
 func (b *Broker) assign(r *release, now time.Duration) *session {
 	b.detach(r)
 	s := b.route(false, now)
@@ -154,14 +154,14 @@ func (b *Broker) assign(r *release, now time.Duration) *session {
 	return s
 }
 
-// placeRelease is assign for who does not write himself. b.mu is held.
+// placeRelease is assign where the writer goroutine is to write. b.mu is held.
 func (b *Broker) placeRelease(r *release, now time.Duration) {
 	if s := b.assign(r, now); s != nil {
 		s.flushSoon()
 	}
 }
 
-// detach takes r from its session. If that may have sent it, its fate is open. b.mu is held.
+// detach takes r from its session. If that may have sent r, the outcome is unknown. b.mu is held.
 func (b *Broker) detach(r *release) {
 	if s := r.session; s != nil {
 		s.releasing--
@@ -171,7 +171,7 @@ func (b *Broker) detach(r *release) {
 	r.attempt++
 }
 
-// moveReleases takes away what session s carries, which has ended or does not lead. b.mu is held.
+// moveReleases moves to other sessions the releases that s carries, because s has ended or does not lead. b.mu is held.
 func (b *Broker) moveReleases(s *session, now time.Duration) {
 	if s.releasing == 0 {
 		return
@@ -183,7 +183,7 @@ func (b *Broker) moveReleases(s *session, now time.Duration) {
 	}
 }
 
-// releaseAnswered takes an R or N. Whichever attempt it answers, it is about this grant alone. b.mu is held.
+// releaseAnswered takes an R or N. Whichever attempt it answers, owner and token say which grant it is about. b.mu is held.
 func (b *Broker) releaseAnswered(reply *wire.Reply, now time.Duration) {
 	r := b.releases[reply.Owner]
 	switch {

@@ -14,12 +14,12 @@ const (
 	roleServing = wire.RoleServing
 	// maxHinted bounds the addresses outside Config.Addrs that are dialled because a node named them as the leader.
 	maxHinted = 8
-	// hintPatience is how long a named leader that is connected may take to say itself that it serves.
+	// hintPatience is how long a connected node that others name as the leader may take to say so itself.
 	hintPatience = time.Second
 )
 
-// reroute works out anew where requests go: to the leader that the newest hint names, or else in turn to all that
-// say they serve. To be called after any change of sessions, their roles or the hint. b.mu is held.
+// reroute works out anew where requests go: to the leader that the newest hint names, or else in turn to all nodes that
+// say they serve. It must be called after any change of sessions, their roles or the hint. b.mu is held.
 func (b *Broker) reroute(now time.Duration) {
 	before := len(b.routes)
 	b.routes = b.routes[:0]
@@ -46,8 +46,8 @@ func (b *Broker) servingSessions() (n int) {
 	return n
 }
 
-// route returns where the next request goes, nil if nowhere. An acquire needs a session with room for it, and one
-// whose writer is not stuck is better. b.mu is held.
+// route returns the session for the next request, or nil. An acquire needs a session with room for it; sessions whose writer
+// is not stuck are preferred. b.mu is held.
 func (b *Broker) route(forAcquire bool, now time.Duration) (best *session) {
 	for range b.routes {
 		b.next++
@@ -98,7 +98,7 @@ func (b *Broker) moved(s *session, leader string, term uint64, now time.Duration
 			return false
 		}
 	}
-	// Of itself a node knows, but a claim to lead in a term that is over is void.
+	// A node knows whether it leads itself, but a claim to lead in a term that is over is void.
 	s.serving = leader == s.peer.addr && term >= b.term
 	if term >= b.term && (term != b.term || leader != b.leader) {
 		taken = true
@@ -135,9 +135,9 @@ func (b *Broker) seek(leader string) {
 	}
 }
 
-// askAgain ends, once a hint, the sessions that are older than the hint and may lead without having said so, while
-// nobody serves: their next welcome tells their role. A leader whose advertised address differs from the one that
-// we dial is found so. b.mu is held.
+// askAgain ends the sessions that are older than the hint, once for each hint, while nobody serves: one of them may lead
+// without having said so, and its next welcome tells its role. That is how a leader is found whose advertised address differs
+// from the one that we dial. b.mu is held.
 func (b *Broker) askAgain() {
 	for _, s := range b.sessions {
 		if s.opened < b.hinted {
@@ -146,7 +146,7 @@ func (b *Broker) askAgain() {
 	}
 }
 
-// obstacles is what stands between each address and a serving node. b.mu is held.
+// obstacles says, for each address, why no serving node is reached there. b.mu is held.
 func (b *Broker) obstacles() error {
 	var list obstacles
 	if b.twoDomains() {
@@ -178,8 +178,8 @@ func (b *Broker) obstacles() error {
 	return list
 }
 
-// refusedEverywhere reports whether waiting is in vain: every peer's last attempt ended in a refused proof,
-// token or certificate. b.mu is held.
+// refusedEverywhere reports whether waiting is pointless: every peer's last attempt ended with a refused proof, token or
+// certificate. b.mu is held.
 func (b *Broker) refusedEverywhere() bool {
 	for _, p := range b.peers {
 		if p.session != nil || !errors.Is(p.err, ErrAuth) {
@@ -189,7 +189,7 @@ func (b *Broker) refusedEverywhere() bool {
 	return true
 }
 
-// obstacles are errors that stand side by side.
+// obstacles are several errors, none of which caused another.
 type obstacles []error
 
 func (o obstacles) Error() string {

@@ -14,26 +14,26 @@ import (
 const (
 	pingAfter   = 5 * time.Second  // of sending nothing, or of reading nothing
 	deadAfter   = 15 * time.Second // of reading nothing
-	afterStall  = time.Second      // what a session gets to show a sign of life when this process itself stood still
-	stallNotice = time.Second      // how late the keeper must be for that
+	afterStall  = time.Second      // how long a session has to show a sign of life after this process itself stood still
+	stallNotice = time.Second      // how late the keeper must be for that to be assumed
 )
 
 // session is one live connection to a node that has proved itself. The peer's goroutine reads it, or a caller that has
-// borrowed the reading. It is written by whoever set writing: a caller, or the session's own writer goroutine.
+// borrowed the reading. Whoever set writing writes it: a caller, or the session's own writer goroutine.
 type session struct {
 	b        *Broker
 	peer     *peer
 	raw      net.Conn
 	conn     net.Conn
-	in       *inbox // of who reads
+	in       *inbox // owned by whoever reads
 	direct   directWrite
-	sealed   bool // over TLS: what a write that failed has handed to the socket is not known
+	sealed   bool // over TLS: after a failed write it is not known how much the socket was handed
 	role     wire.Role
 	inFlight int // acquires that the server allows
 	opened   time.Duration
-	wake     chan struct{} // has the writer goroutine write; holds one, sent by whoever set writing
+	wake     chan struct{} // makes the writer goroutine write; holds one value, sent by whoever set writing
 	over     chan struct{} // closed when the session ends
-	back     chan error    // the reading comes back to the reader; nil: it is never lent. Holds one
+	back     chan error    // returns the reading to the reader; holds one value; nil: it is never lent
 	lent     *time.Timer   // the reader's, while it is lent
 
 	writers sync.WaitGroup // writes under way and the writer goroutine; the session is cleared after them
@@ -62,7 +62,7 @@ type session struct {
 
 	wrote, read time.Duration // last time
 	pinged      time.Duration
-	reprieve    time.Duration // not judged dead before
+	reprieve    time.Duration // the time before which the session is not judged dead
 }
 
 // newSession makes the session of a greeted connection. b.mu is held.
@@ -87,7 +87,7 @@ func newSession(p *peer, g *greeted, now time.Duration) *session {
 	return s
 }
 
-// end has the session end, for the first reason given. Reader and writer notice by the closed connection. b.mu is held.
+// end makes the session end, for the first reason given. Reader and writer notice that the connection is closed. b.mu is held.
 func (s *session) end(reason error) {
 	if s.reason == nil {
 		s.reason = reason
@@ -109,7 +109,7 @@ func (s *session) serve() error {
 	return s.clear(err)
 }
 
-// takeReplies settles what the whole frames in the inbox answer, in one section and with one reading of the clock.
+// takeReplies settles what the whole frames in the inbox answer, under one hold of b.mu and with one reading of the clock.
 func (s *session) takeReplies() error {
 	b := s.b
 	now := b.sys.clock.Now()
@@ -171,8 +171,8 @@ func (s *session) take(r *wire.Reply, now time.Duration) error {
 	return nil
 }
 
-// clear ends the session for good: what was not handed to the socket goes elsewhere, and of what was the caller
-// learns that nobody knows.
+// clear ends the session for good. Requests that were not handed to the socket go elsewhere; callers of those that were are
+// told that the outcome is unknown.
 func (s *session) clear(err error) error {
 	b := s.b
 	b.mu.Lock()

@@ -8,7 +8,7 @@ import (
 // Ticket is a lock that was granted. It is safe for concurrent use.
 type Ticket struct {
 	broker  *Broker
-	release release // also holds what names the grant, which does not change
+	release release // also holds what names the grant
 
 	// guarded by broker.watch.mu
 	context *leaseContext // nil until it was asked for
@@ -42,13 +42,13 @@ func (t *Ticket) Deadline() time.Time {
 }
 
 // Context returns a context that ends at the Deadline (its cause, see context.Cause, is then ErrLeaseEnded), at
-// Release (ErrReleased), or when the Broker is closed (ErrClosed), whichever is first. It is made on first use.
+// Release (ErrReleased), or when the Broker is closed (ErrClosed), whichever comes first.
 func (t *Ticket) Context() context.Context { return t.broker.watch.context(t) }
 
-// Release gives the lock back, and ends the Context. It returns nil when the server has confirmed it; ErrNotHeld when
-// the server knows the grant no more, for its lease ended or it was released before; and ErrUnconfirmed when 5 s have
-// passed without an answer, or ctx ended: then it may be called again. What was started goes on for those 5 s also when
-// ctx ends, or had ended before the call.
+// Release gives the lock back, and ends the Context. It returns nil when the server has confirmed it; ErrNotHeld when the
+// server no longer knows the grant, because its lease has ended or it was released before; and ErrUnconfirmed when 5 s
+// passed without an answer, or ctx ended: then it may be called again. The attempt goes on for those 5 s even if ctx ends, or
+// had ended before the call.
 func (t *Ticket) Release(ctx context.Context) error {
 	t.broker.watch.end(t, ErrReleased)
 	return t.broker.release(ctx, &t.release)

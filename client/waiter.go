@@ -10,7 +10,7 @@ type waiter struct {
 
 func newWaiter() waiter { return waiter{wake: make(chan struct{}, 1)} }
 
-// waiters is a list of waiters, first in first out, without memory of its own.
+// waiters is a list of waiters, first in, first out, linked through the waiters themselves.
 type waiters struct{ first, last *waiter }
 
 func (l *waiters) add(w *waiter) {

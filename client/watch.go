@@ -17,8 +17,8 @@ type watch struct {
 	closed bool
 }
 
-// leaseContext ends with a lease. It compares with the clock itself where it is asked: right after a suspension
-// nobody may be told that all is well because a timer has not been served yet.
+// leaseContext ends with a lease. Err compares with the clock itself: right after a suspension nobody may be told that all
+// is well only because a timer has not fired yet.
 type leaseContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -70,7 +70,7 @@ func (w *watch) context(t *Ticket) context.Context {
 	return t.context
 }
 
-// set has the alarm ring for the first deadline. w.mu is held.
+// set makes the alarm ring at the first deadline. w.mu is held.
 func (w *watch) set() {
 	if len(w.open) > 0 {
 		w.alarm.Set(w.open[0].release.deadline)

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// maxBatch is the size from which a batch is written before more is encoded: what is not encoded is not sent, and
-	// can go elsewhere if the connection ends.
+	// maxBatch is the size, in bytes, from which a batch is written before more is encoded: what is not encoded is not sent,
+	// and can go elsewhere if the connection ends.
 	maxBatch = 64 << 10
-	// maxDirect is how many requests a session may have in flight for a caller to write its own. With more, a write for
-	// each costs more than the hop to the writer goroutine, which writes all that has gathered.
+	// maxDirect is the number of requests in flight up to which a caller writes its request itself. With more, a write for each
+	// request costs more than the switch to the writer goroutine, which writes all that has gathered.
 	maxDirect = 2
-	// stuckAfter is when a write that blocks makes other connections preferred.
+	// stuckAfter is how long a write may block before other connections are preferred.
 	stuckAfter = 50 * time.Millisecond
 )
 
 // directWrite writes what the socket takes without blocking; n may be short, without an error.
 type directWrite func(p []byte) (n int, err error)
 
-// flushSoon has the writer goroutine write what is queued. b.mu is held.
+// flushSoon makes the writer goroutine write what is queued. b.mu is held.
 func (s *session) flushSoon() {
 	if !s.writing && s.reason == nil {
 		s.writing = true
@@ -30,14 +30,14 @@ func (s *session) flushSoon() {
 	}
 }
 
-// turn is what a caller does for its session itself, when b.mu is free.
+// turn is the work for a session that falls to a caller, to be done without b.mu.
 type turn struct {
-	s     *session // nil: nothing
-	reads bool     // after it has written
+	s     *session // nil: there is none
+	reads bool     // it reads its reply itself after it has written
 }
 
-// claim has the caller write what is queued, and perhaps read the answer, if nobody else writes or should. It must take
-// the turn without b.mu. now was read before and is no later than the write. b.mu is held.
+// claim gives the caller the turn to write what is queued, and perhaps to read its reply, unless somebody else writes or should.
+// The caller must take the turn once it has left b.mu. now is no later than the write. b.mu is held.
 func (s *session) claim(now time.Duration) turn {
 	if s == nil || s.writing || s.reason != nil {
 		return turn{}
@@ -84,7 +84,7 @@ func (s *session) write() {
 		case <-s.over:
 			return
 		}
-		// Whoever is ready to run may be about to queue something: then one write carries it all.
+		// A goroutine that is ready to run may be about to queue something: then one write carries all of it.
 		runtime.Gosched()
 		for s.writeBatch() {
 		}
@@ -138,8 +138,8 @@ func (s *session) stuck(now time.Duration) bool {
 	return s.writeBegan != 0 && now-s.writeBegan > stuckAfter
 }
 
-// encode turns what is queued into out, which has been written: first what frees keys and queues. now was read before
-// the write that follows, so that it is no later than the moment of sending. b.mu is held.
+// encode turns what is queued into out, whose content has been written: first what frees keys and queues. now is no later
+// than the write that follows. b.mu is held.
 func (s *session) encode(now time.Duration) {
 	out := append(s.out[:0], s.control...)
 	s.control = s.control[:0]

@@ -1,7 +1,7 @@
 // Package wire encodes and decodes what clients and the server send each other: version 1, and version 0, the line
-// protocol of older published clients; and the frames, handshake and requests between nodes, which
-// docs/protocol-peer.md lays out. It works on byte slices in place and does no I/O. Nothing allocates but the decoders
-// of what nodes say to each other outside of Raft.
+// protocol of older published clients. It also has the frames, handshake and requests between nodes, whose layout is in
+// docs/protocol-peer.md. It works on byte slices in place and does no I/O. Nothing allocates, except the decoders of what
+// nodes say to each other outside of Raft.
 //
 // Decoders take the frame at the start of a buffer and return its length; 0 without an error means that the frame is
 // not whole yet. What they return aliases the buffer. Encoders append to the caller's buffer. A code of the protocol
@@ -38,9 +38,9 @@
 //	moved    M   n  0[2]     0[4]      0[8]      term[8]   address[n]   n 0: unknown
 //	pong     P   0  0[2]     0[4]      owner[8]  0[8]
 //
-// Fields written 0 are reserved: another value there, an unknown op, or an n out of range makes the frame malformed,
-// which the header alone decides; the stream ends. Any other field out of range is an E with the owner, and the
-// connection lives on.
+// Fields written 0 are reserved. Another value there, an unknown op, or an n out of range makes the frame malformed, which
+// can be told from the header alone: the connection ends. Any other field out of range is answered with an E that carries
+// the owner, and the connection lives on.
 //
 // Example: acquire order-1234, wait 5 s, lease 30 s, owner 7; granted after 3 ms with token 0x0001_0000_0000_002a:
 //

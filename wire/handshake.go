@@ -9,7 +9,7 @@ import (
 const (
 	NonceTextSize   = 43  // a greeting's nonce: 32 bytes in unpadded base64url
 	GreetingSize    = 51  // "SHA256 ", the nonce, a newline
-	maxGreetingLine = 256 // what a client reads at most in search of the newline
+	maxGreetingLine = 256 // how far a client looks for the newline
 	HelloSize       = 68  // without the name
 	WelcomeSize     = 56  // without the leader's address
 )
@@ -86,7 +86,7 @@ type Hello struct {
 }
 
 // DecodeHello reads the hello at the start of b into h and returns its length, as DecodeRequest does.
-// Reserved bytes and the name's length are judged as soon as 4 bytes are there.
+// Reserved bytes and the name's length are checked as soon as 4 bytes are there.
 func DecodeHello(b []byte, h *Hello) (n int, err error) {
 	if len(b) > 0 && Version(b[0]) != V1 {
 		return 0, UnsupportedVersion

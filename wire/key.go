@@ -17,7 +17,7 @@ func ValidKey(key []byte) bool {
 	if n < 8 || n > MaxKey {
 		return validKeyBytewise(key)
 	}
-	// The last 8 bytes overlap those before them, so that no tail is left over.
+	// The last 8 bytes may overlap those before them, so that there is no shorter tail to handle.
 	other := notGraphic(binary.LittleEndian.Uint64(key[n-8:]))
 	for i := 0; i < n-8; i += 8 {
 		other |= notGraphic(binary.LittleEndian.Uint64(key[i:]))

@@ -19,8 +19,8 @@ const (
 )
 
 // CheckAcquire checks the ranges of a decoded acquire in the protocol's order: owner, key, wait, lease.
-// ok is true when all hold; else f is the first that does not. That an owner is in flight already is the
-// caller's to know, and belongs between the owner and the key.
+// ok is true if all of them hold; otherwise f is the first that does not. Whether the owner is in flight already only the
+// caller knows; that check belongs between owner and key.
 func CheckAcquire(r *Request) (f Failure, ok bool) {
 	if f, ok = CheckRelease(r); !ok {
 		return f, false

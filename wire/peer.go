@@ -153,8 +153,8 @@ func BeginPeerFrame(dst []byte, t PeerType, requestID uint32) (buf []byte, start
 	return binary.BigEndian.AppendUint32(dst, requestID), start
 }
 
-// FinishPeerFrame fills in the header of the frame that begins at start and goes to the end of buf. A body longer than
-// MaxPeerBody is cut away with its header, and ok is false.
+// FinishPeerFrame fills in the header of the frame that begins at start and goes to the end of buf. If the body is longer
+// than MaxPeerBody, the frame is removed from buf and ok is false.
 func FinishPeerFrame(buf []byte, start int) (frame []byte, ok bool) {
 	body := buf[start+PeerHeaderSize:]
 	if len(body) > MaxPeerBody {

@@ -19,7 +19,7 @@ const (
 
 // ParseLegacyDigest reads the line at the start of b with which a v0 client answers the greeting. It returns the
 // digest, which aliases b, and the line's length n; n = 0 without an error: the line is not whole yet.
-// A line of another length is AuthFailed, told as soon as it is too long.
+// A line of another length is AuthFailed, which is returned as soon as the line is too long.
 func ParseLegacyDigest(b []byte) (digest []byte, n int, err error) {
 	end := bytes.IndexByte(b[:min(len(b), LegacyDigestSize+1)], '\n')
 	switch {

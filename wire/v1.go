@@ -49,8 +49,8 @@ type Request struct {
 //	n = 0, err = nil  b ends before the frame does
 //	err = Malformed   the stream cannot be trusted any more
 //
-// A header that is malformed by itself is told as soon as it is whole. r is undefined unless n > 0.
-// Ranges are not looked at: see CheckAcquire and CheckRelease.
+// A malformed header is reported as soon as the header is whole. r is undefined unless n > 0.
+// Ranges are not checked: see CheckAcquire and CheckRelease.
 func DecodeRequest(b []byte, r *Request) (n int, err error) {
 	if len(b) < HeaderSize {
 		return 0, nil
