@@ -160,6 +160,11 @@ func (b *Bootstrap) Accept(c *InitialConfig) {
 // AcceptedConfig returns the InitialConfig that this node has accepted, or nil.
 func (b *Bootstrap) AcceptedConfig() *InitialConfig { return b.accepted }
 
+// Excludes reports whether the InitialConfig that this node has accepted gives m's NodeID to another process.
+func (b *Bootstrap) Excludes(m Member) bool {
+	return b.accepted != nil && slices.ContainsFunc(b.accepted.Members, func(i MemberInfo) bool { return i.Member.NodeID == m.NodeID && i.Member != m })
+}
+
 // maxKnown bounds the acceptances kept: those of this node's InitialConfig and a few of others'.
 const maxKnown = 32
 

@@ -241,8 +241,8 @@ func (n *Node) abortReplacement(cause AbortCause) {
 	n.appendControl(Control{Kind: ControlAbort, Newcomer: n.registry.Replacement.Newcomer, Cause: cause})
 }
 
-// MayStop reports whether m may stop now without taking the majority along: no replacement is under way, and every
-// other voter is alive and current. It is asked of a leader. Errors: ErrNotLeader, a StopRefusal.
+// MayStop reports whether m may stop now without taking the majority along: no replacement is under way, and without m
+// a majority of the voters is alive and current. It is asked of a leader. Errors: ErrNotLeader, a StopRefusal.
 func (n *Node) MayStop(m Member) error {
 	conf := n.confs.current().conf
 	switch {
@@ -253,11 +253,19 @@ func (n *Node) MayStop(m Member) error {
 	case conf.Joint() || n.registry.Replacement != nil || !n.controlIdle():
 		return StopRefusal{Reason: ReasonUnderWay}
 	}
-	for i := range n.reign.peers {
-		p := &n.reign.peers[i]
-		if p.member != m && conf.IsVoter(p.member) && (!n.fresh(p) || p.state != stateReplicate || p.snapshots.retain) {
-			return StopRefusal{Member: p.member}
+	var absent Member
+	stays := func(o Member) uint64 {
+		if o == m {
+			return 0
 		}
+		if p := n.peer(o); p != nil && (!n.fresh(p) || p.state != stateReplicate || p.snapshots.retain) {
+			absent = o
+			return 0
+		}
+		return 1
+	}
+	if n.quorum(conf, stays) == 0 {
+		return StopRefusal{Member: absent}
 	}
 	return nil
 }

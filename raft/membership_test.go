@@ -279,6 +279,25 @@ func TestMayStop(t *testing.T) {
 	}
 }
 
+// Five nodes go on without two.
+func TestMayStopOfFive(t *testing.T) {
+	c, l := serving(t, 5)
+	down := func(id int) {
+		c.procs[id-1].down = true
+		l.ReportConnectionLoss(testMember(id))
+		c.tick(60)
+	}
+	down(5)
+	if err := l.MayStop(testMember(4)); err != nil {
+		t.Errorf("while 5 is down: %v", err)
+	}
+	down(4)
+	var refusal StopRefusal
+	if err := l.MayStop(testMember(3)); !errors.As(err, &refusal) || refusal.Reason != 0 {
+		t.Errorf("while 4 and 5 are down: %v", err)
+	}
+}
+
 func TestControlIsRefusedWithoutEffect(t *testing.T) {
 	c, l := serving(t, 3)
 	last := l.log.last

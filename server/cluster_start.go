@@ -41,8 +41,7 @@ type startDecision struct {
 	domain   raft.Domain
 	seat     raft.Seat
 	peerAddr string // at which the other nodes reach this one
-	// lookAt are peer addresses at which the cluster may be found, each once, without this node's own. Of a join without
-	// TICKETING_PEERS there may be none: then a member has to connect first.
+	// lookAt are peer addresses at which the cluster may be found, at least one, each once, without this node's own.
 	lookAt []string
 	// credential identifies the bootstrap or join credential; credentialEnd (Unix ms) is its end, of a rejoin the marker's.
 	credential    raft.CredentialID
@@ -174,6 +173,10 @@ func (f *startFacts) decide() (d startDecision, err error) {
 			c.Cluster.PeerListen, f.source(&d), d.peerAddr, d.otherAddress("HOST:PORT"), d.peerAddr))
 	}
 	d.lookAt = slices.DeleteFunc(d.lookAt, func(a string) bool { return a == d.peerAddr })
+	if len(d.lookAt) == 0 {
+		return d, nodeErrorf("TICKETING_PEERS: required here, for neither a marker nor the credential says where the members are: "+
+			"the peer address of one of them at least%s", inBrackets(d.notes))
+	}
 	return d, nil
 }
 
@@ -313,9 +316,6 @@ func (f *startFacts) joins(d *startDecision, c *auth.JoinCredential) error {
 	if m != nil && !d.otherDomain {
 		d.elseRejoin = f.config.Cluster.Rejoin
 		d.lookAt = mergeAddresses(d.lookAt, m.peers)
-	}
-	if len(d.lookAt) == 0 {
-		d.notes = append(d.notes, "there is no TICKETING_PEERS: this node knows no member to ask, and waits until one connects")
 	}
 	return nil
 }

@@ -156,14 +156,18 @@ func TestStartTable(t *testing.T) {
 	used := "TICKETING_JOIN=" + joinText(t, func(c *auth.JoinCredential) { c.NodeID = 6 })
 	const seat2, off = "TICKETING_SEAT=2", "TICKETING_REJOIN=off"
 	none, same, other := keptState{}, keptState{marker: lifeIn(newDomain)}, keptState{marker: lifeIn(oldDomain)}
+	lonely := lifeIn(newDomain)
+	lonely.peers = nil
 	const both = "TICKETING_BOOTSTRAP, for one of the first nodes"
 	for name, test := range map[string]startTest{
 		"none; bootstrap":            {kept: none, env: []string{seat2, bootstrap}, want: bootstrapOf2},
 		"none; bootstrap, no rejoin": {kept: none, env: []string{seat2, bootstrap, off}, want: bootstrapOf2},
 		"none; join": {kept: none, env: []string{join, "TICKETING_PEERS=n1:5325,n2:5325"},
 			want: "join domain d1 seat 3 at n7:5325, looks at n1:5325 n2:5325"},
-		"none; join, nobody to ask": {kept: none, env: []string{join}, want: "join domain d1 seat 3 at n7:5325, looks at ",
-			noted: []string{"there is no TICKETING_PEERS"}},
+		"none; join, nobody to ask":               {kept: none, env: []string{join}, refused: "TICKETING_PEERS: required here"},
+		"none; join, nobody to ask but itself":    {kept: none, env: []string{join, "TICKETING_PEERS=n7:5325"}, refused: "TICKETING_PEERS: required here"},
+		"this domain's; nothing, nobody to ask":   {kept: keptState{marker: lonely}, refused: "TICKETING_PEERS: required here"},
+		"this domain's; nothing, nobody it knows": {kept: keptState{marker: lonely}, env: []string{"TICKETING_PEERS=n9:1"}, want: "rejoin domain d1 seat 3 at n3:5325, looks at n9:1, mark 99"},
 		"none; a seat": {kept: none, env: []string{seat2}, refused: both},
 
 		"this domain's; join not consumed": {kept: same, env: []string{join},
@@ -247,8 +251,8 @@ func TestStartWithCredentialsThatDoNotCount(t *testing.T) {
 		"two; a marker":       {env: []string{seat2, bootstrap, join}, kept: marked, refused: "both given"},
 		"two; a standalone's": {env: []string{seat2, bootstrap, join}, kept: keptState{alone: true}, refused: "standalone"},
 		"two, both ended":     {env: []string{seat2, bootstrap, join}, later: credLife, refused: "TICKETING_BOOTSTRAP ended"},
-		"two, the bootstrap's end is over": {env: []string{"TICKETING_BOOTSTRAP=" + bootstrapText(t, func(c *auth.BootstrapCredential) { c.NotAfterMillis = startMillis + 1 }), join},
-			later: 1, want: "join domain d1 seat 3 at n7:5325, looks at ", noted: []string{"TICKETING_BOOTSTRAP ended", "no TICKETING_PEERS"}},
+		"two, the bootstrap's end is over": {env: []string{"TICKETING_BOOTSTRAP=" + bootstrapText(t, func(c *auth.BootstrapCredential) { c.NotAfterMillis = startMillis + 1 }), join, "TICKETING_PEERS=n1:5325"},
+			later: 1, want: "join domain d1 seat 3 at n7:5325, looks at n1:5325", noted: []string{"TICKETING_BOOTSTRAP ended"}},
 
 		"wrong secret, bootstrap": {env: elsewhere(bootstrap), refused: "TICKETING_BOOTSTRAP: bootstrap credential: credential made with another cluster secret"},
 		"wrong secret, join":      {env: elsewhere(join), refused: "TICKETING_JOIN: join credential: credential made with another cluster secret"},
@@ -348,7 +352,7 @@ func TestStartKnowsItsCredential(t *testing.T) {
 	if _, id, err = auth.ParseJoin(secrets, text); err != nil {
 		t.Fatal(err)
 	}
-	d, err = startTest{env: []string{"TICKETING_JOIN=" + text}}.decide(t, "join")
+	d, err = startTest{env: []string{"TICKETING_JOIN=" + text, "TICKETING_PEERS=n1:5325"}}.decide(t, "join")
 	if err != nil || d.credential != raft.CredentialID(id) || d.credentialEnd != startMillis+credLife || d.join.NodeID != 7 || d.marker != nil {
 		t.Errorf("join: %+v, %v", d, err)
 	}

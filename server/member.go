@@ -26,6 +26,9 @@ type member struct {
 	// otherCredential is a seat of the bootstrap whose node has shown another credential, 0: none.
 	otherCredential raft.Seat
 	ahead           *markerAhead // from the start of Raft on
+	missing         []raft.Seat  // who had not taken part in the bootstrap when its credential ended
+	// farewell: the domain is burned, and the others have been told so for a while.
+	farewell bool
 	// introduced are the members that the leader has named when it admitted this process.
 	introduced []StatusMember
 

@@ -105,9 +105,12 @@ func (m *member) advanceBootstrap() (started bool, err error) {
 			err = m.startRaft(s.Initial, s.TokenBase, s.AfterLoss)
 			started = err == nil
 		}
+		if m.missing == nil || now.Wall <= m.plan.credentialEnd { // later, nodes end one after the other
+			m.missing = m.boot.Missing()
+		}
 		m.replica.waiting = bootstrapWait(m.boot.Missing(), m.otherCredential)
 		if now.Wall > m.plan.credentialEnd+burnGrace.Milliseconds() && !started && err == nil {
-			err = m.burned(m.boot.Missing())
+			err = m.burned(m.missing)
 		}
 		m.engine.noteReadiness(now.Mono)
 	})

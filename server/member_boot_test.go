@@ -60,3 +60,28 @@ func TestWhomABootstrapWaitsFor(t *testing.T) {
 		}
 	}
 }
+
+// Once a node has accepted an InitialConfig, another process has no use for a seat in it.
+func TestBootstrapRefusesAnotherLifeOfASeat(t *testing.T) {
+	m := openFirstNode(t)
+	introduce := func(id raft.NodeID, incarnation byte) peerRefusal {
+		in := &peerIntroduction{role: wire.PeerRolePeer, own: m.self, seat: raft.Seat(id), credential: m.plan.credential}
+		in.Domain, in.Sender, in.Receiver = m.plan.domain, raft.Member{NodeID: id, Incarnation: raft.Incarnation{incarnation}}, m.self
+		return m.admit(in)
+	}
+	for _, id := range []raft.NodeID{2, 3} {
+		if why := introduce(id, byte(id)); why.reason != raft.RefuseNone {
+			t.Fatal(why.text)
+		}
+	}
+	if why := introduce(3, 33); why.reason != raft.RefuseNone { // nobody has accepted anything yet
+		t.Fatal(why.text)
+	}
+	m.boot.Accept(m.boot.Propose())
+	if why := introduce(3, 33); why.reason != raft.RefuseNone {
+		t.Errorf("the process that was accepted: %s", why.text)
+	}
+	if why := introduce(3, 3); why.reason != raft.RefuseOtherIncarnation {
+		t.Errorf("another process in seat 3: %q", why.text)
+	}
+}

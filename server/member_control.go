@@ -102,6 +102,9 @@ func (m *member) refusalReply(err error) *wire.ControlReply {
 		reply.Code, reply.Reason = wire.ControlRejected, uint8(reason)
 	case errors.Is(err, raft.ErrNotLeader):
 		reply.Code, reply.Leader = wire.ControlNotLeader, m.leaderPeerAddr()
+		if m.node != nil && m.node.Registry().Open {
+			reply.Reason = uint8(raft.ReasonAlreadyOpen) // for one that does not know whether its domain ever was
+		}
 	case errors.Is(err, errFateUnknown):
 		reply.Code = wire.ControlUnknown
 	}
@@ -168,8 +171,8 @@ func (m *member) canStop(seat raft.Seat) *wire.ControlReply {
 		}
 		return &wire.ControlReply{Code: wire.ControlRejected, Text: why}
 	case errors.As(err, &refusal):
-		return &wire.ControlReply{Code: wire.ControlRejected, Text: fmt.Sprintf("%s, and every other node must be up to date before seat %d may stop: "+
-			"wait, or start it", m.absence(refusal.Member), seat)}
+		return &wire.ControlReply{Code: wire.ControlRejected, Text: fmt.Sprintf("%s, and without it and seat %d there is no majority: wait, or start it",
+			m.absence(refusal.Member), seat)}
 	case err != nil:
 		return m.refusalReply(err)
 	}

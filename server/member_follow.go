@@ -11,11 +11,8 @@ import (
 // on at all.
 func (m *member) followControl(_ lock.Time, c *raft.Committed) {
 	registry := m.node.Registry()
-	switch c.Control.Kind {
-	case raft.ControlServiceOpen:
+	if c.Control.Kind == raft.ControlServiceOpen {
 		m.ahead.opened()
-	case raft.ControlBurn:
-		m.fail(m.burned(nil))
 	}
 	m.aim()
 	m.ahead.members(m.peerAddrs())

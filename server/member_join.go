@@ -56,7 +56,13 @@ func (m *member) chores(now lock.Time) error {
 	if why := m.ahead.failing(now.Mono); why != "" {
 		m.engine.events.markerFailing(why)
 	}
-	if m.boot == nil {
+	switch {
+	case m.farewell:
+		return m.burned(nil)
+	case registry.Burned:
+		m.farewell = true // until the next time the others hear of it, which nobody could tell them afterwards
+		return nil
+	case m.boot == nil:
 		return nil
 	}
 	if registry.Open {
@@ -127,8 +133,12 @@ func (m *member) rejoin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reply.Code == wire.ControlDone {
+	switch {
+	case reply.Code == wire.ControlDone:
 		return m.admitted(reply)
+	case raft.Reason(reply.Reason) == raft.ReasonIncarnationKnown:
+		// It was admitted, did not hear of it, and was given up as a silent learner.
+		return errGivenUp
 	}
 	return nodeErrorf("seat %d cannot be taken again: %s; use `ticketing cluster replace --seat %d`", seat, reply.Text, seat)
 }
@@ -207,9 +217,9 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.words()}, nil
 	}
 	why := ""
-	if err == nil && reply.Code == wire.ControlRejected {
+	if err == nil {
 		switch raft.Reason(reply.Reason) {
-		case raft.ReasonUnderWay, raft.ReasonTooSoon, raft.ReasonStillHeard: // of an open domain alone
+		case raft.ReasonUnderWay, raft.ReasonTooSoon, raft.ReasonStillHeard, raft.ReasonAlreadyOpen: // of an open domain alone
 			m.sawOpen.Store(true)
 		}
 	}

@@ -39,7 +39,11 @@ func (m *member) admit(in *peerIntroduction) peerRefusal {
 		// It has got its NodeId since its Hello, which bound the connection to a pair that no message is for.
 		return refusalOf(registry, in.Sender, raft.RefuseReceiver)
 	}
-	if why := raft.CheckPeer(registry, m.plan.domain, m.self, in.Introduction, nil); why != raft.RefuseNone {
+	why := raft.CheckPeer(registry, m.plan.domain, m.self, in.Introduction, nil)
+	if why == raft.RefuseNone && m.boot != nil && m.boot.Excludes(in.Sender) {
+		why = raft.RefuseOtherIncarnation
+	}
+	if why != raft.RefuseNone {
 		refusal := refusalOf(registry, in.Sender, why)
 		if why == raft.RefuseDomain && m.boot != nil && in.credential != (raft.CredentialID{}) {
 			m.otherCredential = in.seat
@@ -139,24 +143,34 @@ var errAnotherLife = errors.New("this process can be no member any more; the sup
 
 // refused is peerDriver. Two refusals end the process, and one more during a bootstrap.
 func (m *member) refused(by *peerIntroduction, why peerRefusal) {
-	kept, _ := m.marker.read()
 	m.engine.mu.Lock()
 	bootstrapping := m.boot != nil && m.node == nil
 	m.engine.mu.Unlock()
 	switch {
-	case why.reason == raft.RefuseRetired && kept != nil && kept.has(why.voter.Incarnation):
-		m.fail(fmt.Errorf("%w: it was given up before it became a voter", errAnotherLife))
+	case why.reason == raft.RefuseRetired && why.voter.IsZero(): // the NodeId, of another process
+		m.fail(m.hadALife())
 	case why.reason == raft.RefuseRetired:
 		m.fail(m.retired(why.voter))
 	case why.reason == raft.RefuseRegressed:
 		m.fail(fmt.Errorf("%w: member %v has seen it in a later term, so its memory was restored or copied, which is forbidden", errAnotherLife, by.Sender))
 	case why.reason == raft.RefuseOtherIncarnation && bootstrapping:
-		m.fail(nodeErrorf("seat %d had a life in this domain: use `ticketing cluster replace`", m.plan.seat))
+		m.fail(m.hadALife())
 	}
 }
 
+// hadALife is the end of a process that was given the credential of a bootstrap that is over.
+func (m *member) hadALife() error {
+	return nodeErrorf("TICKETING_SEAT=%d: this seat had a life: use `ticketing cluster replace`", m.plan.seat)
+}
+
+// errGivenUp ends a learner that was given up: its seat's voter is an earlier process of its own, so that the next one can ask again.
+var errGivenUp = fmt.Errorf("%w: it was given up before it became a voter", errAnotherLife)
+
 // retired is the end of a node whose seat has another voter.
 func (m *member) retired(voter raft.Member) error {
+	if kept, ok := m.marker.read(); ok && kept.has(voter.Incarnation) {
+		return errGivenUp
+	}
 	return nodeErrorf("this node is retired: member %v has taken over seat %d; switch it off, or give it the seat back with "+
 		"`ticketing cluster replace --seat %d`", voter, m.plan.seat, m.plan.seat)
 }

@@ -18,6 +18,9 @@ func (m *member) describe(s *Status) {
 	}
 	st, registry := m.node.Status(), m.node.Registry()
 	s.Role = roleName(&st)
+	if registry.RetiredSeat(m.self) != 0 {
+		s.Role = "retired"
+	}
 	s.Term, s.CommitIndex, s.AppliedIndex = &st.State.Term, &st.Commit, &st.Applied
 	if info := registry.Member(st.State.Leader); info != nil {
 		s.Leader = &StatusLeader{NodeID: uint32(info.Member.NodeID), Seat: int(info.Seat), ClientAddr: info.ClientAddr}

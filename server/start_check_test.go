@@ -47,7 +47,7 @@ func TestCheckOfAStart(t *testing.T) {
 		"a seat, no credential":           {dir: in("new"), env: append(node, "TICKETING_SEAT=1"), code: exitConfig, says: "needs a credential"},
 		"a node's first start":            {dir: in("new"), env: append(node, "TICKETING_SEAT=3", bootstrap), code: exitDone, warns: `reach this one at "n3:5325", where it`},
 		"a seat that there is not":        {dir: in("new"), env: append(node, "TICKETING_SEAT=4", bootstrap), code: exitConfig, says: "has the seats 1 to 3"},
-		"a seat that a credential is not": {dir: in("new"), env: append(node, "TICKETING_SEAT=1", join), code: exitDone, warns: "this node's seat is 3"},
+		"a seat that a credential is not": {dir: in("new"), env: append(node, "TICKETING_SEAT=1", "TICKETING_PEERS=n1:5325", join), code: exitDone, warns: "this node's seat is 3"},
 		"a marker":                        {dir: marked, env: append(node, "TICKETING_TOKEN_FLOOR=9"), code: exitDone, warns: "TICKETING_TOKEN_FLOOR=9 has no effect"},
 		"a marker, and no rejoin":         {dir: marked, env: append(node, "TICKETING_REJOIN=off"), code: exitConfig, says: "TICKETING_REJOIN=off"},
 		"a node on a standalone's":        {dir: alone, env: append(node, "TICKETING_SEAT=1", bootstrap), code: exitConfig, says: "holds the state of a standalone server"},
