@@ -3,18 +3,19 @@ package raft
 // Refusal says why a peer connection is refused. It is an error value; 0 lets the sender in.
 type Refusal uint8
 
-// The refusals (cluster.md, Identity).
+// The refusals (docs/protocol-peer.md, Reasons of Refuse).
 const (
 	RefuseNone             Refusal = 0
-	RefuseDomain           Refusal = 1 // another domain
-	RefuseReceiver         Refusal = 2 // the pair named is not this process
-	RefuseRetired          Refusal = 3 // committed state knows the sender as retired
-	RefuseOtherIncarnation Refusal = 4 // a known NodeID with another incarnation
-	RefuseSelf             Refusal = 5 // one's own pair on the other side
-	RefuseRegressed        Refusal = 6 // the sender's term is lower than one that this pair has shown
-	RefuseVersion          Refusal = 7 // no protocol version in common
-	RefuseSecret           Refusal = 8 // the proof does not verify
-	RefuseOverloaded       Refusal = 9 // too many connections
+	RefuseDomain           Refusal = 1  // another domain
+	RefuseReceiver         Refusal = 2  // the pair named is not this process
+	RefuseRetired          Refusal = 3  // committed state knows the sender as retired
+	RefuseOtherIncarnation Refusal = 4  // a known NodeID with another incarnation
+	RefuseSelf             Refusal = 5  // one's own pair on the other side
+	RefuseRegressed        Refusal = 6  // the sender's term is lower than one that this pair has shown
+	RefuseVersion          Refusal = 7  // no protocol version in common
+	RefuseSecret           Refusal = 8  // the proof does not verify
+	RefuseOverloaded       Refusal = 9  // too many connections
+	RefuseTLS              Refusal = 10 // the sender speaks plaintext, and the receiver TLS
 )
 
 // Error returns the refusal in words.
@@ -40,6 +41,8 @@ func (r Refusal) Error() string {
 		return "proof does not verify"
 	case RefuseOverloaded:
 		return "too many connections"
+	case RefuseTLS:
+		return "TLS is required"
 	}
 	return "unknown refusal"
 }

@@ -82,7 +82,7 @@ func TestEveryWordHasAText(t *testing.T) {
 			t.Errorf("reason %d has none", r)
 		}
 	}
-	for r := RefuseDomain; r <= RefuseOverloaded; r++ {
+	for r := RefuseDomain; r <= RefuseTLS; r++ {
 		if r.Error() == Refusal(99).Error() {
 			t.Errorf("refusal %d has none", r)
 		}

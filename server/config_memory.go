@@ -65,7 +65,7 @@ func (c *Config) memoryAtWorst() []memoryItem {
 		return items
 	}
 	const others = raft.MaxVoters // of which one is this node, and a newcomer comes beside them
-	places := int64(peerPlacesInAll + mostRequestConns)
+	places := int64(peerPlacesInAll + mostRequestConns + mostStrangers)
 	items = append(items,
 		memoryItem{"releases that wait", waiters, waiterBytes},
 		memoryItem{"bytes of the Raft log", int64(raft.Config{LogBytes: int(c.Cluster.LogMemory)}.MostLogBytes()), 1},

@@ -252,24 +252,7 @@ func (c *ControlClient) askNext(ctx context.Context, addr string, others int, re
 	if deadline, ok := ctx.Deadline(); ok {
 		r.limits.handshake = min(r.limits.handshake, untilDeadline(deadline)/time.Duration(others+1))
 	}
-	reply, err := r.ask(ctx, addr, request)
-	if r.tls == nil && isEnd(err) && !errors.Is(err, errRequestSent) && speaksTLS(ctx, addr, r.limits.handshake) {
-		err = ErrNodesUseTLS
-	}
-	return reply, err
-}
-
-// speaksTLS reports whether a server at addr answers TLS in TLS: one that expects it closes a plaintext connection without a word, as
-// others may for reasons of their own. It is told nothing, and not believed anything else.
-func speaksTLS(ctx context.Context, addr string, limit time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
-	if err == nil {
-		conn.Close()
-	}
-	return err == nil || isAlert(err)
+	return r.ask(ctx, addr, request)
 }
 
 // isAlert reports whether the other side has ended a TLS session with an alert.
@@ -325,6 +308,8 @@ func controlError(addr string, err error) error {
 	switch {
 	case errors.Is(err, errPeerSecret), errors.As(err, &unproved) && unproved.reason == raft.RefuseSecret:
 		return fmt.Errorf("%s: %w", addr, ErrClusterSecret)
+	case unproved != nil && unproved.reason == raft.RefuseTLS:
+		return fmt.Errorf("%s: %w", addr, ErrNodesUseTLS)
 	case errors.Is(err, errRequestSent):
 		return fmt.Errorf("%s: %w (%w)", addr, ErrOutcomeUnknown, err)
 	case errors.As(err, &theirs):

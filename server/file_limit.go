@@ -4,7 +4,7 @@ import "fmt"
 
 // reservedFiles is how many descriptors are kept from client connections: enough for all connections of the admin and peer ports,
 // which could otherwise leave the process unable to write its state file, and 64 for everything else.
-const reservedFiles = adminConnections + peerPlacesInAll + 64
+const reservedFiles = adminConnections + peerPlacesInAll + mostRequestConns + mostStrangers + 64
 
 // connectionPlaces returns how many client connections a limit of files open files leaves room for, at most wanted. It is an error
 // if there is room for none: a server that would have to refuse everybody must not start.

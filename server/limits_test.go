@@ -223,7 +223,7 @@ func TestPlacesForConnections(t *testing.T) {
 		{"files for one", 100, reservedFiles + 1, 1, false},
 		{"files for none", 100, reservedFiles, 0, true},
 		{"too few files for the server itself", 100, 16, 0, true},
-		{"files for what others may open on the other ports", 1000, 1000, 1000 - 64 - 64 - 64, false},
+		{"files for what others may open on the other ports", 1000, 1000, 1000 - 64 - 64 - 64 - 16 - 64, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			places, err := connectionPlaces(c.wanted, c.files)

@@ -175,7 +175,7 @@ func (p *loopPeer) resume() {
 	switch {
 	case !all:
 		p.awaitRoom()
-	case c.ending.Load():
+	case c.lastWritten():
 		c.lastWord()
 	default:
 		c.push() // somebody may have found it writing meanwhile

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -95,6 +97,11 @@ func (t *peerTransport) handshake(c *peerConn) error {
 	ctx, cancel := context.WithTimeout(t.ctx, limit)
 	defer cancel()
 	if err := c.secure(ctx, t.tlsServer(c.tcp)); err != nil {
+		var record tls.RecordHeaderError
+		if errors.As(err, &record) && record.Conn != nil { // plaintext came, so plaintext is understood
+			c.shake.refuse(peerRefusal{reason: raft.RefuseTLS, text: tlsAdvice})
+			c.drain()
+		}
 		return err
 	}
 	err := c.shake.accept()
@@ -126,6 +133,10 @@ func (t *peerTransport) servePeer(c *peerConn) error {
 	return err
 }
 
+// mostStrangers bounds the accepted connections of the role peer with processes that this node does not dial: first nodes and newcomers
+// that it does not know as members yet, and whoever else has the cluster secret.
+const mostStrangers = 16
+
 // letIn asks the driver about c, again if a member was dropped meanwhile: it may have been this one. If c is let in, it replaces
 // an older connection of the same pair.
 func (t *peerTransport) letIn(c *peerConn) (why peerRefusal) {
@@ -142,6 +153,10 @@ func (t *peerTransport) letIn(c *peerConn) (why peerRefusal) {
 			return why
 		}
 	}
+	if !t.hasRoom(c.intro().Sender) {
+		t.mu.Unlock()
+		return peerRefusal{reason: raft.RefuseOverloaded}
+	}
 	old := t.accepted[c.intro().Sender]
 	t.accepted[c.intro().Sender] = c
 	t.noteAnswered()
@@ -154,6 +169,25 @@ func (t *peerTransport) letIn(c *peerConn) (why peerRefusal) {
 		d.heardFrom(c.intro().Sender)
 	}
 	return why
+}
+
+// hasRoom reports whether m may have a connection of the role peer. Called with mu held.
+func (t *peerTransport) hasRoom(m raft.Member) bool {
+	if t.accepted[m] != nil || t.isTarget(m) {
+		return true
+	}
+	strangers := 0
+	for other := range t.accepted {
+		if !t.isTarget(other) {
+			strangers++
+		}
+	}
+	return strangers < mostStrangers
+}
+
+// isTarget reports whether this node dials m.
+func (t *peerTransport) isTarget(m raft.Member) bool {
+	return slices.ContainsFunc(*t.dialers.Load(), func(d *peerDialer) bool { return d.target.member == m })
 }
 
 // forget reports whether c is what accepted knows of its pair, and no more from now on.

@@ -33,8 +33,10 @@ type peerConn struct {
 
 	takenOver atomic.Pointer[func()] // ends what carrier does
 
-	// ending: the last word has been queued, and what arrives is thrown away.
+	// ending: the last word is being queued, nothing else is sent from now on, and what arrives is thrown away.
 	ending atomic.Bool
+	// lastQueued: the last word has been queued. When nothing waits any more, it is written.
+	lastQueued atomic.Bool
 	// wasRefused: the other side has said so, or this one.
 	wasRefused bool // of the reading goroutine
 
@@ -217,9 +219,13 @@ func (c *peerConn) refuse(why peerRefusal) {
 		c.close()
 		return
 	}
+	c.lastQueued.Store(true)
 	time.AfterFunc(peerLinger, c.close)
 	c.wake()
 }
+
+// lastWritten reports whether the last word has been taken from the queue, after which there is nothing. Called by who writes.
+func (c *peerConn) lastWritten() bool { return c.lastQueued.Load() && !c.queue.waiting() }
 
 // lastWord ends the sending direction. The connection stays open for a moment, so that the other side can close it: closing at
 // once would reset it if something unread has arrived, and the last word could be lost.
@@ -319,7 +325,7 @@ func (c *peerConn) write() {
 		case <-c.wakeup:
 		}
 		c.writeAll()
-		if c.ending.Load() && !c.queue.waiting() {
+		if c.lastWritten() {
 			c.lastWord()
 			return
 		}

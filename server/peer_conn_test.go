@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ticketing.internal/raft"
 	"ticketing.internal/wire"
 )
 
@@ -40,5 +41,23 @@ func TestBrokenConnectionIsGivenUp(t *testing.T) {
 	}
 	if c.queue.waiting() {
 		t.Error("frames wait on a connection that is over")
+	}
+}
+
+// The last word may be queued while the writer is at what came before it: it closes only behind the last word.
+func TestLastWordIsWrittenBeforeTheEnd(t *testing.T) {
+	c := &peerConn{tcp: new(net.TCPConn), quit: make(chan struct{}), wakeup: make(chan struct{}, 1), queue: peerQueue{urgentLimit: 1000, bulkLimit: 1000}}
+	c.ending.Store(true) // as refuse does first
+	if c.lastWritten() {
+		t.Error("a connection that is ending counts as ended before its last word is queued")
+	}
+	c.ending.Store(false)
+	c.refuse(peerRefusal{reason: raft.RefuseRetired})
+	if c.lastWritten() {
+		t.Error("a last word that waits counts as written")
+	}
+	c.queue.take(nil)
+	if !c.lastWritten() {
+		t.Error("a last word that was taken does not count as written")
 	}
 }

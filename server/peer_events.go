@@ -49,6 +49,9 @@ func (v *events) peerReachable(in *peerIntroduction) {
 	v.write(slog.LevelInfo, "another node can be reached again", peerAttrs(in)...)
 }
 
+// tlsAdvice is what to do where one side of a connection between nodes uses TLS and the other does not.
+const tlsAdvice = "set TICKETING_PEER_TLS_* on all nodes or on none"
+
 // refusalLevel is how much a refusal is worth. Between a restart of a node and its admission others look for its predecessor at
 // its address: that is in order.
 func refusalLevel(why *peerRefusal) slog.Level {
@@ -78,6 +81,9 @@ func (v *events) peerHandshakeFailed(c *peerConn, err error) {
 	var record tls.RecordHeaderError
 	switch in := c.intro(); {
 	case c.t.over():
+	case errors.Is(err, errPeerSecret) && c.tls != nil:
+		v.write(slog.LevelWarn, "a connection between nodes failed: the other side does not know this cluster secret (TICKETING_CLUSTER_SECRET), or something between the two ends TLS",
+			peerAttrs(in)...)
 	case errors.Is(err, errPeerSecret):
 		v.write(slog.LevelWarn, "a connection between nodes failed: the other side does not know this cluster secret (TICKETING_CLUSTER_SECRET)", peerAttrs(in)...)
 	case errors.As(err, &refused):
@@ -85,11 +91,11 @@ func (v *events) peerHandshakeFailed(c *peerConn, err error) {
 		v.write(slog.LevelWarn, "a connection between nodes was refused without proof, which this node does not rely on: trying again",
 			peerAttrs(in, refusalAttrs(&why)...)...)
 	case errors.As(err, &record) && in.dialled != "":
-		v.write(slog.LevelWarn, "another node's peer port is plaintext, and this node uses TLS there: set TICKETING_PEER_TLS_* on all nodes or on none", peerAttrs(in)...)
+		v.write(slog.LevelWarn, "another node's peer port is plaintext, and this node uses TLS there: "+tlsAdvice, peerAttrs(in)...)
 	case errors.As(err, &record):
-		v.write(slog.LevelWarn, "plaintext on the peer port, which is TLS: set TICKETING_PEER_TLS_* on all nodes or on none", peerAttrs(in)...)
+		v.write(slog.LevelWarn, "plaintext on the peer port, which is TLS: "+tlsAdvice, peerAttrs(in)...)
 	case c.looksLikeTLS():
-		v.write(slog.LevelWarn, "TLS on the peer port, which is plaintext: set TICKETING_PEER_TLS_* on all nodes or on none", peerAttrs(in)...)
+		v.write(slog.LevelWarn, "TLS on the peer port, which is plaintext: "+tlsAdvice, peerAttrs(in)...)
 	case errors.Is(err, errPeerSelf):
 		v.write(slog.LevelWarn, "this node has reached itself at a peer's address: look at TICKETING_PEERS and the credential", peerAttrs(in)...)
 	case isStrangersFault(err):

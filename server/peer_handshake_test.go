@@ -252,6 +252,7 @@ func TestProofsAreBoundToTheTLSSession(t *testing.T) {
 			t.Errorf("relayed %v: %v", relayed, err)
 		}
 	}
+	n.log.await(t, "something between the two ends TLS")
 }
 
 func TestHalfOpenHandshakesEnd(t *testing.T) {

@@ -31,7 +31,11 @@ type peerRequester struct {
 // other side has proved the secret.
 func (t *peerTransport) ask(ctx context.Context, addr string, request *wire.ControlRequest) (*wire.ControlReply, error) {
 	r := peerRequester{secrets: t.secrets.Load(), tls: t.tls, role: wire.PeerRoleJoin, identity: t.driver.identity, limits: t.limits}
-	return r.ask(ctx, addr, request)
+	reply, err := r.ask(ctx, addr, request)
+	if isEnd(err) && !errors.Is(err, errRequestSent) {
+		err = fmt.Errorf("%w: it hung up in the handshake: look at its log, and %s", err, tlsAdvice)
+	}
+	return reply, err
 }
 
 // provedRefusal is the refusal of a node that has proved the secret.
