@@ -101,3 +101,19 @@ func TestRejoinToADomainThatNeverOpened(t *testing.T) {
 		}
 	}
 }
+
+// Whoever has the cluster secret can show any number of pairs: terms are remembered of a bounded number.
+func TestTermsShownAreBounded(t *testing.T) {
+	m := openFirstNode(t)
+	for i := range raft.NodeID(3 * mostShown) {
+		m.noteTerm(peerMember(i+1), 1)
+	}
+	if len(m.shown) > mostShown {
+		t.Errorf("%d terms are remembered", len(m.shown))
+	}
+	m.noteTerm(peerMember(1), 7)
+	m.noteTerm(peerMember(1), 6)
+	if m.shown[peerMember(1)] != 7 {
+		t.Errorf("term %d is remembered of a pair that has shown 7, then 6", m.shown[peerMember(1)])
+	}
+}

@@ -3,13 +3,14 @@ package server
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"ticketing.internal/lock"
 	"ticketing.internal/raft"
 	"ticketing.internal/wire"
 )
 
-// identity is peerDriver.
+// identity implements peerDriver.
 func (m *member) identity(other raft.Member) peerIdentity {
 	m.engine.mu.Lock()
 	defer m.engine.mu.Unlock()
@@ -27,7 +28,7 @@ func (m *member) bootstrapCredential() raft.CredentialID {
 	return m.plan.credential
 }
 
-// admit is peerDriver.
+// admit implements peerDriver.
 func (m *member) admit(in *peerIntroduction) peerRefusal {
 	m.engine.mu.Lock()
 	defer m.engine.mu.Unlock()
@@ -36,7 +37,7 @@ func (m *member) admit(in *peerIntroduction) peerRefusal {
 		registry = m.node.Registry()
 	}
 	if in.own != m.self {
-		// It has got its NodeId since its Hello, which bound the connection to a pair that no message is for.
+		// This process has got its NodeID since its Hello, so the connection is bound to a pair that no message is for.
 		return refusalOf(registry, in.Sender, raft.RefuseReceiver)
 	}
 	why := raft.CheckPeer(registry, m.plan.domain, m.self, in.Introduction, nil)
@@ -74,14 +75,21 @@ func refusalOf(registry *raft.Registry, sender raft.Member, why raft.Refusal) pe
 	return refusal
 }
 
-// noteTerm remembers the highest term that a member has shown, by which the copy of a process is told.
+// mostShown is how many pairs noteTerm remembers before it forgets those that are no members.
+const mostShown = 256
+
+// noteTerm remembers the highest term that a member has shown. A lower one later shows that the process is a copy.
 func (m *member) noteTerm(from raft.Member, term uint64) {
-	if from.NodeID != 0 && term > m.shown[from] {
-		m.shown[from] = term
+	if from.NodeID == 0 || term <= m.shown[from] {
+		return
 	}
+	if len(m.shown) >= mostShown {
+		maps.DeleteFunc(m.shown, func(other raft.Member, _ uint64) bool { return m.node == nil || m.node.Registry().Member(other) == nil })
+	}
+	m.shown[from] = term
 }
 
-// connected is peerDriver.
+// connected implements peerDriver.
 func (m *member) connected(in *peerIntroduction) {
 	m.engine.mu.Lock()
 	defer m.engine.mu.Unlock()
@@ -90,13 +98,13 @@ func (m *member) connected(in *peerIntroduction) {
 	}
 }
 
-// received is peerDriver.
+// received implements peerDriver.
 func (m *member) received(from *peerIntroduction, frames []wire.PeerFrame) (err error) {
 	m.engine.batch(&m.own, func(now lock.Time) { err = m.take(now, from, frames) })
 	return err
 }
 
-// take is peerDriver.
+// take implements peerDriver.
 func (m *member) take(now lock.Time, from *peerIntroduction, frames []wire.PeerFrame) error {
 	for i := range frames {
 		if err := m.takeFrame(now, from, &frames[i]); err != nil {
@@ -126,7 +134,7 @@ func (m *member) takeFrame(now lock.Time, from *peerIntroduction, f *wire.PeerFr
 	return nil
 }
 
-// ended is peerDriver: a process that dies has its connections closed, so this is a hint that it did.
+// ended implements peerDriver: a process that dies has its connections closed, so this is a hint that it did.
 func (m *member) ended(from *peerIntroduction) {
 	m.engine.batch(&m.own, func(lock.Time) {
 		if m.boot != nil {
@@ -138,10 +146,10 @@ func (m *member) ended(from *peerIntroduction) {
 	})
 }
 
-// errAnotherLife says that this process can be no member any more, but that the next one may.
+// errAnotherLife says that this process can no longer be a member, but that the next one may.
 var errAnotherLife = errors.New("this process can be no member any more; the supervisor shall start it again")
 
-// refused is peerDriver. Two refusals end the process, and one more during a bootstrap.
+// refused implements peerDriver. Two refusals end the process, and one more during a bootstrap.
 func (m *member) refused(by *peerIntroduction, why peerRefusal) {
 	m.engine.mu.Lock()
 	bootstrapping := m.boot != nil && m.node == nil
