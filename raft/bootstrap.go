@@ -89,7 +89,7 @@ func NewBootstrap(cfg BootstrapConfig) (*Bootstrap, error) {
 	return b, nil
 }
 
-// PeerShown notes that the peer is connected and has shown the credential and no other life.
+// PeerShown notes that a peer is connected, has shown the credential, and has had no earlier life in the domain.
 func (b *Bootstrap) PeerShown(info MemberInfo) {
 	if info.Seat == 0 || int(info.Seat) > len(b.cfg.Seats) || info.Member.NodeID != NodeID(info.Seat) {
 		return
@@ -168,8 +168,8 @@ func (b *Bootstrap) Excludes(m Member) bool {
 // maxKnown bounds the acceptances kept: those of this node's InitialConfig and a few of others'.
 const maxKnown = 32
 
-// Record notes an acceptance, one's own or relayed, and reports whether it was new. One that contradicts an earlier one of the
-// same pair is ignored: a process accepts once.
+// Record notes an acceptance, this node's own or a relayed one, and reports whether it was new. One that contradicts an earlier
+// acceptance of the same pair is ignored: a process accepts once.
 func (b *Bootstrap) Record(a Accepted) (news bool) {
 	for i := range b.known {
 		if b.known[i].Acceptor == a.Acceptor {
@@ -192,8 +192,8 @@ func (b *Bootstrap) Record(a Accepted) (news bool) {
 // Known returns the acceptances to send, in the order in which they were learnt.
 func (b *Bootstrap) Known() []Accepted { return slices.Clone(b.known) }
 
-// Missing returns the seats whose acceptance of this node's InitialConfig is not known; before there is one, those that are not
-// connected, if any is not.
+// Missing returns the seats that the bootstrap waits for: while this node has accepted nothing and somebody is not connected, those
+// that are not connected; otherwise those whose acceptance of this node's InitialConfig is not known.
 func (b *Bootstrap) Missing() []Seat {
 	var missing []Seat
 	connecting := b.accepted == nil && len(b.shown) < len(b.cfg.Seats)

@@ -88,7 +88,7 @@ type Control struct {
 // Result classifies an Outcome.
 type Result uint8
 
-// The results of Control entries (cluster.md, Replicated commands).
+// The results of Control entries (docs/protocol-peer.md, Entries).
 const (
 	ResultNone                Result = 0 // not a Control entry
 	ResultBootstrapRecorded   Result = 1

@@ -20,10 +20,10 @@
 //
 // # Contract
 //
-//   - Everything in a Ready is valid until Advance. Input between Ready and Advance panics, but for Propose, which waits:
-//     an application may propose as it applies.
-//   - Every entry in Ready.Committed is applied before Advance: StateMachine is asked for a snapshot in between inputs,
-//     and its state is then the one at the applied index.
+//   - Everything in a Ready is valid until Advance. Input between Ready and Advance panics, except Propose, which waits: an
+//     application may propose while it applies.
+//   - Every entry in Ready.Committed is applied before Advance. StateMachine is asked for a snapshot only between inputs, when
+//     its state is the one at the applied index.
 //   - Each accepted proposal is settled exactly once, in the order of proposing: Own, Lost or Unknown. Own and Lost are
 //     facts; Unknown says that a snapshot took the place of the entry.
 //   - Messages may be lost, repeated, reordered and delayed without end. They are delivered only from and to the pair
@@ -36,8 +36,8 @@
 // Term, vote, log and snapshot live in memory. A process that ends takes its promises with it, so that it must never
 // act under its name again: a member is the pair (NodeID, Incarnation), and a restarted process is another member, which
 // is counted only when a committed configuration says so. With that, a process that ends is a crash-stop failure of plain
-// Raft and needs no proof of its own. What an acknowledged command survives is any minority of ended processes at a
-// time, where "at a time" lasts until the replacement is complete; a majority lost is the end of the domain.
+// Raft and needs no proof of its own. An acknowledged command survives the end of any minority of the processes at a
+// time, where "at a time" lasts until the replacement is complete. The loss of a majority is the end of the domain.
 //
 // # Where is what
 //
@@ -61,29 +61,30 @@
 //
 // # Divergences from the paper
 //
-//   - Nothing is written before a message is sent. See above.
-//   - Members are pairs, and receivers do not consult their own configuration for votes and appends (also the
-//     dissertation, 4.2.2): a fence that is too strict stops elections around a membership change.
+//   - Nothing is written to disk before a message is sent. See above.
+//   - Members are pairs, and receivers do not consult their own configuration for votes and appends (as in the
+//     dissertation, 4.2.2): a check that is too strict would stop elections around a membership change.
 //   - The configuration changes by replacing one voter at a time, through a learner and joint consensus; the number of
 //     voters never changes. Single-server changes would pass through an even number.
 //   - The final configuration waits for an entry of the leader's own term, at or after the joint entry, committed under
 //     both majorities. With the paper's rule alone two leaders in one term are possible when the voter that was replaced
 //     is alive and was only believed dead.
 //   - A change cannot be undone once its joint entry is in a log, for the same reason.
-//   - Who is no voter in its own configuration is sent committed entries only: else one crash can leave a live majority
-//     whose logs refuse each other for ever.
+//   - A member that is no voter in its own configuration is sent committed entries only. Otherwise one crash could leave
+//     a live majority whose logs refuse each other for ever.
 //   - A new configuration entry waits until every Control entry is applied, so that none is ever rejected at apply.
 //   - A leader never appends a configuration without itself; it hands over first. (The paper lets it lead on.)
-//   - Every rejection carries the responder's term, also one of a lower term than the request's, and a pre-candidate
-//     adopts a higher one: else a longer log at a lower term and a shorter one at a higher wait for each other.
+//   - Every rejection carries the responder's term, even one that is lower than the request's, and a pre-candidate adopts a
+//     higher one. Otherwise a member with a longer log in a lower term and one with a shorter log in a higher term would
+//     wait for each other.
 //   - Stickiness refuses a RequestVote of a later term without adopting the term, except on behalf of the leader
 //     (TransferTerm, Target).
 //   - A lost connection to the leader ends stickiness and starts an election early. A hint: nothing relies on it.
-//   - An append whose previous index is below the commit index is answered with success: what is committed is equal.
+//   - An append whose previous index is below the commit index is answered with success: committed entries are equal everywhere.
 //   - AppendEntries with index 0 and no entries is the heartbeat to a member that waits for a snapshot.
-//   - A follower learns the commit index with the next entries or heartbeat; a message for the sake of it is not sent.
+//   - A follower learns the commit index with the next entries or heartbeat; no message is sent only for that.
 //   - There are no reads: every answer of the lock table comes from a committed entry.
 //   - InstallSnapshot builds a state beside the present one, and the member goes on with the latter until all is there.
-//   - A leader opens a new domain by itself: Bootstrap, then, when every initial voter and not a majority has it,
-//     ServiceOpen; or Burn, an entry of this package, after the credential's end.
+//   - A leader opens a new domain by itself. It appends Bootstrap and, once every initial voter (not only a majority) has
+//     that, ServiceOpen; or, after the end of the credential, Burn.
 package raft

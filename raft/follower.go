@@ -23,8 +23,8 @@ func (n *Node) handleFromLeader(m *Message) {
 	n.handleAppendEntries(m)
 }
 
-// handleAppendEntries is the receiver's side of AppendEntries (Raft paper, figure 2). It asks for term and log alone,
-// never for one's own configuration.
+// handleAppendEntries is the receiver's side of AppendEntries (Raft paper, figure 2). It looks at the term and the log only,
+// never at the node's own configuration.
 func (n *Node) handleAppendEntries(m *Message) {
 	reply := Message{Kind: MsgAppendEntriesReply, To: m.From, Term: n.term, Index: m.Index}
 	entries := m.Entries
@@ -34,7 +34,7 @@ func (n *Node) handleAppendEntries(m *Message) {
 		n.send(reply)
 		return
 	case m.Index < n.commit:
-		// What is committed here is the same there. It need not be in the log any more, so skip it.
+		// What is committed here is the same on the leader, and need not be in this log any more: skip it.
 		skip := min(n.commit-m.Index, uint64(len(entries)))
 		entries = entries[skip:]
 		reply.Index = n.commit

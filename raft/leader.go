@@ -118,11 +118,13 @@ func (n *Node) ackedAtOf(m Member) uint64 {
 // tickLeader steps down without a quorum, and does what is due.
 func (n *Node) tickLeader() {
 	conf := n.confs.current().conf
-	if heard := n.quorum(conf, n.ackedAtOf); n.now-heard >= n.electionTicks && !n.faults.NoCheckQuorum {
+	heard := n.quorum(conf, n.ackedAtOf)
+	if n.now-heard >= n.electionTicks && !n.faults.NoCheckQuorum {
 		n.trace(Event{Kind: EventQuorumLost})
 		n.becomeFollower(n.term, Member{})
 		return
-	} else if n.tracesEntries() && n.now == n.reign.heartbeatAt {
+	}
+	if n.tracesEntries() && n.now == n.reign.heartbeatAt {
 		n.trace(Event{Kind: EventQuorumHeard, Quorum: counted(conf, n.ackedAtOf, heard), Configuration: conf})
 	}
 	if n.now >= n.reign.heartbeatAt {
@@ -228,9 +230,9 @@ func (n *Node) maybeCommit() {
 	}
 }
 
-// sendLimit is the last index that p may be sent. Who is no voter in its own configuration gets committed entries only:
-// otherwise it could hold an uncommitted entry, refuse every leader that does not, and be no voter in its own log. A
-// newcomer becomes one with the joint entry, so that the message that goes past commit must reach it.
+// sendLimit is the last index that p may be sent. A member that is no voter in its own configuration gets committed entries
+// only: otherwise it could hold an uncommitted entry and refuse every leader that does not, while its own log says that it
+// is no voter. A newcomer becomes a voter with the joint entry, so the first message that goes past commit must include that.
 func (n *Node) sendLimit(p *progress) uint64 {
 	conf := n.confs.current()
 	switch {
@@ -289,7 +291,7 @@ func (n *Node) replicate(p *progress) {
 	p.heartbeatDue = false
 }
 
-// sendAppend sends the entries from p.next on, as many as one message takes; none without them it is a heartbeat.
+// sendAppend sends the entries from p.next on, as many as one message takes, or with entries false a heartbeat.
 func (n *Node) sendAppend(p *progress, entries bool) {
 	term, ok := n.log.term(p.next - 1)
 	if !ok {
@@ -316,7 +318,7 @@ func (n *Node) sendAppend(p *progress, entries bool) {
 	n.send(m)
 }
 
-// entriesToSend returns what one message takes of the entries from..limit. Members that are at the same place share it.
+// entriesToSend returns those of the entries from..limit that one message takes. Members that need the same ones share them.
 func (n *Node) entriesToSend(from, limit uint64, maxBytes int) []Entry {
 	if b := &n.batch; b.from != from || b.limit != limit || b.maxBytes != maxBytes {
 		at := len(n.sendBuf)

@@ -38,7 +38,7 @@ type termRun struct {
 	term  uint64
 }
 
-// Sizes of a segment: fine enough to drop the log piece by piece, coarse enough that a piece is rarely needed.
+// Sizes of a segment: small enough to drop the log piece by piece, large enough that a new one is rarely needed.
 const (
 	minSegmentBytes = 4 << 10
 	maxSegmentBytes = 64 << 10
@@ -80,7 +80,7 @@ func (l *log) append(term uint64, kind EntryKind, data []byte) uint64 {
 	return l.last
 }
 
-// lastTerm is the term of the entry before l.last was counted up, or of the last one: the newest run's.
+// lastTerm returns the term of the last entry, which is the newest run's; in append, that of the entry before the new one.
 func (l *log) lastTerm() uint64 {
 	if len(l.runs) == 0 {
 		return l.baseTerm
@@ -180,8 +180,8 @@ func (l *log) upToDate(index, term uint64) bool {
 	return term > last || term == last && index >= l.last
 }
 
-// conflictBefore returns the largest index up to limit whose term is at most the given one, and its term: where two
-// logs may agree at best.
+// conflictBefore returns the largest index up to limit whose term is at most the given one, and its term: the last place at
+// which two logs can agree.
 func (l *log) conflictBefore(limit, term uint64) (uint64, uint64) {
 	limit = min(limit, l.last)
 	if limit <= l.base {

@@ -76,7 +76,7 @@ func (n *Node) replacedBy(c *Control) Member {
 	return Member{}
 }
 
-// checkRejoining holds what only the leader can judge of a rejoin.
+// checkRejoining checks what only the leader can know about a rejoin.
 func (n *Node) checkRejoining(c *Control) Reason {
 	if c.Kind != ControlRejoin {
 		return 0
@@ -116,8 +116,8 @@ func (n *Node) appendControl(c Control) ControlProposal {
 	return ControlProposal{Index: index, Term: n.term}
 }
 
-// duties does what a leader has to do without being asked: it opens a new domain, and takes a replacement through its
-// steps. All of it follows from the registry and the log, so that whoever leads next goes on.
+// duties does what a leader does of its own accord: it opens a new domain, and takes a replacement through its steps. All of it
+// follows from the registry and the log, so the next leader carries on.
 func (n *Node) duties() {
 	conf := n.confs.current()
 	if n.faults.FinalEarly && conf.conf.Joint() && n.reign.control == conf.index {
@@ -170,7 +170,7 @@ func (n *Node) allAcknowledged() bool {
 	return have == len(n.registry.Initial) || n.faults.OpenByMajority && have > len(n.registry.Initial)/2
 }
 
-// clockTokenBase is the token base by the clock (semantics.md, The token base).
+// clockTokenBase is the token base by the clock (docs/semantics.md, Tokens over restarts).
 func clockTokenBase(wallMillis int64) uint64 {
 	if wallMillis <= tokenEpoch || wallMillis >= maxWallForToken {
 		return 0
@@ -202,9 +202,9 @@ func (n *Node) promoteLearner(rep *Replacement, conf Configuration) {
 	n.appendControl(Control{Kind: ControlJoint, Configuration: joint})
 }
 
-// readyForJoint holds the conditions of cluster.md, Replacement of a node, 3. A joint configuration cannot be left
-// without both majorities, so that it is not entered while anybody that lives is behind. What the newcomer lacks must fit
-// in one message with the joint entry, also when the next leader sends it (sendLimit).
+// readyForJoint reports whether the joint configuration may be entered. It cannot be left without both majorities, so it is not
+// entered while a living member is behind. What the newcomer lacks must fit into one message together with the joint entry,
+// even if the next leader sends it (sendLimit).
 func (n *Node) readyForJoint(newcomer *progress, joint Configuration) bool {
 	caughtUp := newcomer.caughtUpAt != 0 && n.now-newcomer.caughtUpAt <= 3*n.heartbeatTicks &&
 		newcomer.state == stateReplicate && n.fresh(newcomer) &&

@@ -1,6 +1,6 @@
 package raft
 
-// MessageKind is the frame type of a peer message (cluster.md, Peer protocol).
+// MessageKind is the frame type of a message between nodes (docs/protocol-peer.md, Messages).
 type MessageKind uint8
 
 // The messages that Step takes.

@@ -44,7 +44,7 @@ func (p *progress) becomeReplicate() {
 	p.window.clear()
 }
 
-// window bounds what is on its way to a member, by messages and by bytes.
+// window bounds what is on its way to a member, in messages and in bytes.
 type window struct {
 	ring  []inflight // in order of sending
 	first int

@@ -93,8 +93,8 @@ func (p *proposals) settleDead() int {
 	return lost
 }
 
-// covered takes off the proposals that a snapshot at index covers, whose fate is unknown, and returns how many. Dead
-// ones before them are counted with them, which is less than is known but keeps the order.
+// covered removes the proposals that a snapshot at index covers, and returns how many: their fate is unknown. Dead ones before
+// them are counted as unknown too, so that proposals are settled in order.
 func (p *proposals) covered(index uint64) int {
 	isCovered := func(r proposalRun) bool { return !r.dead && r.first <= index }
 	unknown := 0

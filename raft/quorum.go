@@ -3,8 +3,8 @@ package raft
 // MaxVoters bounds a half of a configuration.
 const MaxVoters = 5
 
-// reached returns the largest value that a majority of voters has, where values holds one value for each of them. It
-// sorts its argument, which is small.
+// reached returns the largest value that a majority of the voters has reached. values holds one value for each voter, and is
+// sorted in place.
 func reached(values []uint64, voters int) uint64 {
 	if voters == 0 {
 		return 0

@@ -197,8 +197,8 @@ func (r *Registry) checkRejoin(c *Control, faults *Faults) Reason {
 	return 0
 }
 
-// checkConfiguration holds for the entries that a leader makes by itself: it judges by the registry as applied, with no
-// Control entry in between, so that none of them is ever rejected.
+// checkConfiguration checks the entries that a leader makes of its own accord. A leader appends them when no Control entry is
+// unapplied, so the registry it judged by is the one at apply, and none of them is ever rejected.
 func (r *Registry) checkConfiguration(c *Control, faults *Faults) Reason {
 	rep := r.Replacement
 	if rep == nil {

@@ -55,7 +55,8 @@ func (n *Node) leaveSnapshot(p *progress, why string) {
 	p.becomeReplicate()
 }
 
-// tickSnapshot begins, continues or gives up. A capture begins here, where everything handed out is applied.
+// tickSnapshot begins, continues or gives up the sending of a snapshot. A capture begins here because, between inputs, everything
+// that was handed out is applied.
 func (n *Node) tickSnapshot() {
 	o := &n.reign.outgoing
 	if o.active {
@@ -195,8 +196,8 @@ func (n *Node) holdBack() bool {
 	return false
 }
 
-// compact drops from the front of the log what every member has, and beyond the bound what is applied. What follows a
-// snapshot on its way is kept up to a bound of its own.
+// compact drops from the front of the log what every member has and, if the log is larger than its bound, what is applied. What
+// follows a snapshot that is on its way is kept, up to a bound of its own.
 func (n *Node) compact() {
 	before := n.log.base
 	if n.role == RoleLeader {

@@ -1,7 +1,7 @@
 package raft
 
-// Step takes one message from the connection of m.From. It keeps nothing of m's memory. The comparison of terms is here
-// and nowhere else: behind it a message is of the node's own term, or a PreVote.
+// Step takes one message from the connection of m.From. It keeps nothing of m's memory. Terms are compared here and nowhere
+// else: the handlers see only messages of the node's own term, and PreVotes.
 func (n *Node) Step(m *Message) {
 	n.mustBeOpen()
 	if m.To != n.self || m.From == n.self || m.From.IsZero() {
@@ -94,8 +94,8 @@ func (n *Node) send(m Message) {
 	n.msgs = append(n.msgs, m)
 }
 
-// sticky reports whether this node hears a leader and therefore refuses to help to replace it. Votes for a transfer
-// pass; the hint of a lost connection ends it. Nothing may rely on it for safety.
+// sticky reports whether this node hears a leader and therefore refuses to help replace it. Votes for a transfer pass, and
+// the hint of a lost connection ends it. Safety does not rely on it.
 func (n *Node) sticky() bool {
 	if n.faults.IgnoreStickiness {
 		return false

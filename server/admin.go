@@ -37,7 +37,7 @@ type admin struct {
 	events  *events
 	access  adminAccess
 	places  *adminPlaces
-	engine  chan struct{} // a place is taken while the engine is asked, which bounds memory and the harm of a stuck engine
+	engine  chan struct{} // holds a value for each request that is asking the engine: bounds memory, and the harm of a stuck engine
 	server  *http.Server
 	address net.Addr
 	done    chan struct{}
@@ -47,7 +47,7 @@ const (
 	adminTimeout     = 5 * time.Second // for the headers, and for an answer
 	adminIdle        = time.Minute     // kept open between requests, unless the place is needed
 	adminConnections = 64
-	// adminHeaders is what net/http is told: it reads 4 KiB more than it is told, and 8 KiB are meant.
+	// adminHeaders is the limit that net/http is given. It reads 4 KiB more than that, and 8 KiB are meant.
 	adminHeaders = 4 << 10
 	// adminAtEngine is how many requests may ask the engine at a time; the others wait.
 	adminAtEngine = 2
@@ -222,7 +222,7 @@ func answer(w http.ResponseWriter, code int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// adminTrouble takes what net/http has to say of connections that fail into the bounded log.
+// adminTrouble passes net/http's messages about failed connections to the bounded log.
 type adminTrouble struct{ events *events }
 
 func (t adminTrouble) Handle(_ context.Context, r slog.Record) error {

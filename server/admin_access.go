@@ -46,9 +46,8 @@ func (a *adminAccess) granted(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// hostAllowed reports whether a request for host is meant for this endpoint. A page of another site, whose name its owner lets
-// point here (DNS rebinding), can make a browser ask, but only with that name. A request without a host is of HTTP/1.0, which no
-// browser speaks.
+// hostAllowed reports whether a request for host is meant for this endpoint. Another site whose owner points its name here (DNS
+// rebinding) can make a browser send requests, but only under that name. A request without a host is HTTP/1.0, which no browser speaks.
 func (a *adminAccess) hostAllowed(host string) bool {
 	if host == "" {
 		return true

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// adminPlaces bounds the connections of the admin endpoint. When all places are taken, the connection that has gone longest
-// without a whole request makes room, so that nobody can keep the probes out by holding connections open; only while every one is
-// being answered is a newcomer turned away.
+// adminPlaces bounds the connections of the admin endpoint. When all places are taken, the connection that has been idle for longest is
+// closed to make room, so that nobody can keep probes out by holding connections open. A new connection is turned away only while every
+// other one is being answered.
 type adminPlaces struct {
 	net.Listener
 	most int

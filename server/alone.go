@@ -46,8 +46,8 @@ func (a *alone) deadline() int64 { return never }
 // describe implements authority.
 func (a *alone) describe(s *Status) { s.Mode, s.Role = "standalone", "standalone" }
 
-// left implements authority.
-func (a *alone) left() {}
+// afterBatch implements authority.
+func (a *alone) afterBatch() {}
 
 // begin implements authority.
 func (a *alone) begin(func(error)) {

@@ -26,8 +26,8 @@ type authority interface {
 
 	// Called without the engine's lock.
 
-	// left is called after each batch.
-	left()
+	// afterBatch is called after each batch.
+	afterBatch()
 	// begin starts the goroutines that run beside the engine. fail ends the server with an error; it may be called once.
 	begin(fail func(error))
 	// handOver lets another node lead when the server is about to stop. It waits until one does, or until ctx is over.

@@ -76,7 +76,7 @@ func (c *Config) readVariable(v variable, env settings, read fileReader, problem
 	return true
 }
 
-// readServiceManager takes what systemd passes. What it does not pass well is left out: it is no reason not to start.
+// readServiceManager reads what systemd passes. A value that does not parse is ignored: it is no reason not to start.
 func (c *Config) readServiceManager(env settings) {
 	c.NotifySocket = env["NOTIFY_SOCKET"]
 	if us, err := strconv.ParseUint(env["WATCHDOG_USEC"], 10, 40); err == nil {

@@ -62,7 +62,8 @@ func (c *Config) variables() []variable {
 	}
 }
 
-// nodeVariables are the names of those that make this a node of a cluster: what the environment had, and what is not its default.
+// nodeVariables returns the names of the variables that make this a node of a cluster: those of a cluster that the environment has, or
+// that do not have their default.
 func (c *Config) nodeVariables() (names []string) {
 	defaults := DefaultConfig()
 	usual := defaults.variables()
@@ -82,7 +83,7 @@ func clientVariables() []string {
 	}
 }
 
-// hint says what an unknown variable was probably meant to be.
+// hint guesses what an unknown variable was meant to be.
 func hint(unknown string, known []string) string {
 	if unknown == "TICKETING_PORT" || strings.HasPrefix(unknown, "TICKETING_PORT_") || strings.HasPrefix(unknown, "TICKETING_SERVICE_") {
 		return "Kubernetes sets it for a service of that name: set enableServiceLinks: false in the pod"

@@ -102,7 +102,7 @@ func (e *engine) leave() (deadline, now int64) {
 	for _, s := range woken {
 		s.wake()
 	}
-	e.authority.left()
+	e.authority.afterBatch()
 	return deadline, after.Mono
 }
 

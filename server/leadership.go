@@ -1,9 +1,6 @@
 package server
 
-import (
-	"ticketing.internal/lock"
-	"ticketing.internal/wire"
-)
+import "ticketing.internal/wire"
 
 // leadership is what clients are told about who serves.
 type leadership struct {
@@ -15,9 +12,9 @@ type leadership struct {
 // standalone is the leadership of a server that is nobody's follower.
 func standalone() leadership { return leadership{serving: true} }
 
-// setLeadership takes notice of who leads. When that has changed every session is told, before anything else is: a hint where
-// to go precedes a B not_leader. Called inside a batch.
-func (e *engine) setLeadership(now lock.Time, l leadership) {
+// setLeadership notes who leads. If that has changed, every session is told before it is told anything else: the hint where to go
+// precedes a B not_leader. Called inside a batch.
+func (e *engine) setLeadership(l leadership) {
 	if e.leadership == l {
 		return
 	}
@@ -37,8 +34,8 @@ func (e *engine) setLeadership(now lock.Time, l leadership) {
 	}
 }
 
-// moved tells c where to go: a node that serves names itself, for its client may have been told by its welcome that it does
-// not. To a v0 client any such line means to go elsewhere, so it is told nothing then.
+// moved tells c where to go. A node that serves names itself, because its welcome may have said that it does not serve. A v0 client
+// would take any such line as a reason to go elsewhere, so it is told nothing then.
 func (c *conn) moved(e *engine) {
 	l := &e.leadership
 	leader := l.leader
@@ -55,8 +52,8 @@ func (c *conn) moved(e *engine) {
 	}
 }
 
-// moved tells a v0 client where to go. It gives up all its calls then and makes them anew elsewhere; an answer to one of them
-// would be taken for one to a later call. So they are forgotten here too.
+// moved tells a v0 client where to go. The client then gives up all its calls and makes them anew elsewhere, and it would take an
+// answer to one of them for the answer to a later call. So they are forgotten here too.
 func (l *legacySession) moved(e *engine, c *conn) {
 	for name, k := range l.keys {
 		k.acquires, k.releases = nil, nil

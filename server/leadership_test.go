@@ -10,7 +10,7 @@ import (
 // lead puts ts into the place of a node that does not serve, or does again.
 func (ts *testServer) lead(l leadership) {
 	ts.engine.batch(&ts.self, func(now lock.Time) {
-		ts.engine.setLeadership(now, l)
+		ts.engine.setLeadership(l)
 		if l.serving {
 			ts.engine.manager.Lead(now)
 		} else {

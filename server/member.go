@@ -13,8 +13,8 @@ import (
 	"ticketing.internal/tlsconf"
 )
 
-// member is this process as a member of a cluster, or on its way to be one: who it is, whom it lets in, and what it is asked.
-// It is the authority of a node, and the driver of the transport between nodes.
+// member is this process as a member of a cluster, or on its way to becoming one: who it is, whom it lets in, and what it answers to
+// operators. It is the authority of a node, and the driver of the transport between nodes.
 type member struct {
 	// Guarded by the engine's lock.
 	replica
@@ -23,7 +23,7 @@ type member struct {
 	shown   map[raft.Member]uint64 // the highest term that each pair has shown
 	boot    *raft.Bootstrap        // while the domain is being made
 	offered *raft.InitialConfig    // received, and not accepted yet
-	// otherCredential is a seat of the bootstrap whose node has shown another credential, 0: none.
+	// otherCredential is a seat of the bootstrap whose node has shown another credential; 0: none.
 	otherCredential raft.Seat
 	ahead           *markerAhead // from the start of Raft on
 	missing         []raft.Seat  // who had not taken part in the bootstrap when its credential ended
@@ -45,7 +45,7 @@ type member struct {
 	fail       func(error) // ends the server with an error; only the first counts
 	cancel     context.CancelFunc
 	lived      chan struct{} // closed when live has returned
-	news       chan struct{} // gets a value when there may be something that live or handOver waits for
+	news       chan struct{} // gets a value when live or handOver may have something to do
 	own        shard         // for batches of its own
 	sawOpen    atomic.Bool   // a member of the domain has answered, and the domain is open
 
@@ -112,7 +112,7 @@ func (m startMode) waiting() string {
 	return "rejoining: waiting to be admitted by the leader as this seat's replacement"
 }
 
-// tell wakes what waits for news.
+// tell wakes live, or handOver.
 func (m *member) tell() {
 	select {
 	case m.news <- struct{}{}:
@@ -120,7 +120,7 @@ func (m *member) tell() {
 	}
 }
 
-// begin is authority.
+// begin implements authority.
 func (m *member) begin(fail func(error)) {
 	var once sync.Once
 	m.fail = func(err error) { once.Do(func() { fail(err) }) }
@@ -143,7 +143,7 @@ func (m *member) begin(fail func(error)) {
 	}()
 }
 
-// decide is authority.
+// decide implements authority.
 func (m *member) decide(now lock.Time) {
 	m.replica.decide(now)
 	if m.ahead == nil {
@@ -155,8 +155,8 @@ func (m *member) decide(now lock.Time) {
 	}
 }
 
-// unready is authority. A node that takes a seat over is no voter for its operator before its predecessor is retired: until then
-// the next one must not stop.
+// unready implements authority. A node that takes over a seat is not ready before its predecessor is retired: until then an operator must not
+// stop the next node.
 func (m *member) unready(now int64) string {
 	if m.node != nil && (m.plan.mode != startBootstrap || m.node.Registry().Open) {
 		if voter := m.node.Registry().Voter(m.plan.seat); voter == nil || voter.Member != m.self {
@@ -166,7 +166,7 @@ func (m *member) unready(now int64) string {
 	return m.replica.unready(now)
 }
 
-// handOver is authority: a leader lets another node lead before it stops.
+// handOver implements authority: a leader lets another node lead before it stops.
 func (m *member) handOver(ctx context.Context) {
 	leads := false
 	m.engine.batch(&m.own, func(lock.Time) {
@@ -184,7 +184,7 @@ func (m *member) handOver(ctx context.Context) {
 	}
 }
 
-// end is authority.
+// end implements authority.
 func (m *member) end(ctx context.Context) error {
 	m.cancel()
 	m.link.close()
@@ -198,7 +198,7 @@ func (m *member) end(ctx context.Context) error {
 	return nil
 }
 
-// reload is authority. Open connections stay as they are.
+// reload implements authority. Open connections stay as they are.
 func (m *member) reload(fresh *Config) error {
 	secrets, err := fresh.Cluster.secrets()
 	if err == nil {
@@ -210,7 +210,7 @@ func (m *member) reload(fresh *Config) error {
 	return err
 }
 
-// release is authority.
+// release implements authority.
 func (m *member) release() {
 	if m.link != nil {
 		m.link.close()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// bootRepeat is how often acceptances are told again to those who do not take part in Raft yet.
+	// bootRepeat is how often acceptances are sent again to nodes that do not take part in Raft yet.
 	bootRepeat = time.Second
 	// burnGrace is how long after the credential's end a node waits for a domain that does not open.
 	burnGrace = 60 * time.Second
@@ -154,7 +154,7 @@ func seatsText(seats []raft.Seat) string {
 	return "seats " + strings.Join(numbers, ", ")
 }
 
-// life is how this process enters its domain.
+// life returns what the marker is to say when this process enters its domain.
 func (m *member) life() newLife {
 	l := newLife{domain: m.plan.domain, seat: m.plan.seat, self: m.self, peerAddr: m.plan.peerAddr, peers: m.plan.lookAt, credentialEnd: m.plan.credentialEnd}
 	if m.plan.mode != startBootstrap {
@@ -215,7 +215,8 @@ func (m *member) startRaft(initial *raft.InitialConfig, tokenBase uint64, afterL
 	return nil
 }
 
-// aim says to the transport whom to be connected to: the members, or where the plan says that some may be.
+// aim tells the transport which nodes to connect to: the members or, while the registry is not known here, the seats of the bootstrap
+// or the members that the leader has named.
 func (m *member) aim() {
 	var targets []peerTarget
 	switch {

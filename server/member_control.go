@@ -19,7 +19,7 @@ const (
 	mostValid  = 24 * time.Hour
 )
 
-// control is peerDriver.
+// control implements peerDriver.
 func (m *member) control(from *peerIntroduction, request *wire.ControlRequest, answer func(*wire.ControlReply)) {
 	m.engine.batch(&m.own, func(now lock.Time) {
 		switch request.Kind {
@@ -93,7 +93,7 @@ func (m *member) readJoin(c *raft.Control, r *wire.ControlRequest) error {
 	return nil
 }
 
-// refusalReply words an error of raft for whoever asked.
+// refusalReply turns an error of raft into the reply to a request.
 func (m *member) refusalReply(err error) *wire.ControlReply {
 	var reason raft.Reason
 	reply := &wire.ControlReply{Code: wire.ControlUnavailable, Text: err.Error(), Domain: m.plan.domain, Seat: uint8(m.plan.seat)}
@@ -188,7 +188,7 @@ func (m *member) seatText(of raft.Member) string {
 	return fmt.Sprintf("seat %d (%s)", info.Seat, info.PeerAddr)
 }
 
-// absence says in which way a voter is not there for the leader, which this node is.
+// absence says why a voter does not count as alive and up to date. Called on the leader.
 func (m *member) absence(of raft.Member) string {
 	st := m.node.Status()
 	i := slices.IndexFunc(st.Peers, func(p raft.PeerStatus) bool { return p.Member == of })

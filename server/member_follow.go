@@ -7,8 +7,7 @@ import (
 	"ticketing.internal/raft"
 )
 
-// followControl does what a Control entry means for this process: whom it talks to, what its marker says, and whether it goes
-// on at all.
+// followControl does what a Control entry means for this process: it changes whom it talks to, what its marker says, and may end it.
 func (m *member) followControl(_ lock.Time, c *raft.Committed) {
 	registry := m.node.Registry()
 	if c.Control.Kind == raft.ControlServiceOpen {
@@ -35,7 +34,7 @@ func (m *member) installedSnapshot() {
 	if registry.Open {
 		m.ahead.opened()
 	}
-	for _, gone := range registry.Retired { // what retired them was not applied one by one here
+	for _, gone := range registry.Retired { // the entries that retired them were not applied here one by one
 		m.link.drop(gone.Member, refusalOf(registry, gone.Member, raft.RefuseRetired))
 	}
 }

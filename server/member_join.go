@@ -22,7 +22,7 @@ const (
 	chorePause  = time.Second
 )
 
-// live brings this process into its domain, and then sees to what takes long.
+// live brings this process into its domain, and then does its chores until ctx ends.
 func (m *member) live(ctx context.Context) (err error) {
 	switch m.plan.mode {
 	case startBootstrap:
@@ -162,8 +162,8 @@ func (m *member) admitted(reply *wire.ControlReply) (err error) {
 	return err
 }
 
-// ask puts request to one address after the other, following the leader, until it is answered for good: done, or rejected for
-// a reason that does not pass by itself. giveUp, if not nil, ends it with an error.
+// ask puts request to one address after the other, and to the leader that they name, until the answer is final: done, or rejected for
+// a reason that does not pass by itself. giveUp, if not nil, is called after each round and ends ask by an error.
 func (m *member) ask(ctx context.Context, request *wire.ControlRequest, giveUp func(lock.Time) error) (*wire.ControlReply, error) {
 	pause := askPauseMin
 	for round := 0; ; round++ {
@@ -199,15 +199,15 @@ func (m *member) ask(ctx context.Context, request *wire.ControlRequest, giveUp f
 	}
 }
 
-// whereToAsk are the addresses at which a member may be.
+// whereToAsk returns the addresses at which a member may be, in random order.
 func (m *member) whereToAsk() []string {
 	addrs := slices.Clone(m.plan.lookAt)
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	return addrs
 }
 
-// askOne asks at one address. answered says that somebody has answered in this round: that tells more than that others are out of
-// reach.
+// askOne asks at one address. answered is set once somebody has answered in this round: from then on an address that is out of reach
+// is not shown as the reason for waiting.
 func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlRequest, answered *bool) (*wire.ControlReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -244,7 +244,7 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 	return reply, err
 }
 
-// final reports whether there is no use in asking again.
+// final reports whether asking again is pointless.
 func final(reply *wire.ControlReply, err error) bool {
 	if err != nil {
 		return false

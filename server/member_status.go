@@ -8,7 +8,7 @@ import (
 	"ticketing.internal/raft"
 )
 
-// describe is authority.
+// describe implements authority.
 func (m *member) describe(s *Status) {
 	s.Mode, s.Role = "cluster", "joining"
 	seat, id, incarnation := int(m.plan.seat), uint32(m.self.NodeID), hex.EncodeToString(m.self.Incarnation[:])

@@ -25,14 +25,14 @@ type replica struct {
 	message   raft.Message     // a decoded one
 
 	waiting   string                                 // what a node that does not take part in Raft yet waits for
-	follow    func(now lock.Time, c *raft.Committed) // told of each Control entry that took effect
-	changed   func()                                 // told of each change of state
-	installed func()                                 // told of each snapshot that took effect
+	follow    func(now lock.Time, c *raft.Committed) // called for each Control entry that took effect
+	changed   func()                                 // called after each change of state
+	installed func()                                 // called after each snapshot that took effect
 }
 
-// undecided keeps track of the proposals of this node whose fate the log has not told yet, and of a step-down that leaves some.
+// undecided keeps track of this node's proposals whose fate is not known from the log yet, after a step-down that has left some.
 type undecided struct {
-	// written is how many of the oldest that the log has yet to tell of were answered already, because it took too long.
+	// written is how many of the oldest of them have been answered already, because the log took too long.
 	written int
 	// giveUp is when those of an ended reign are answered E indeterminate, in mono ns; never without one.
 	giveUp int64
@@ -55,7 +55,7 @@ const (
 	afterLossPause = int64(wire.MaxLeaseMillis) * int64(time.Millisecond)
 )
 
-// Propose is lock.Log.
+// Propose implements lock.Log.
 func (r *replica) Propose(_ lock.Time, c *lock.Command) (lock.Verdict, wire.Busy) {
 	if r.node == nil {
 		return lock.Refused, wire.BusyNoLeader
@@ -70,7 +70,7 @@ func (r *replica) Propose(_ lock.Time, c *lock.Command) (lock.Verdict, wire.Busy
 	return lock.Refused, r.whereElse()
 }
 
-// whereElse is what a client is told that asks a node which does not serve.
+// whereElse is what a client is told that asks a node that does not serve.
 func (r *replica) whereElse() wire.Busy {
 	if r.engine.leadership.leader != "" {
 		return wire.BusyNotLeader
@@ -90,7 +90,7 @@ func (r *replica) step(now lock.Time, m *raft.Message) {
 	r.node.Step(m)
 }
 
-// decide is authority: time passes for the node, and what it has to say is worked off.
+// decide implements authority: time passes for the node, and what it has to say is worked off.
 func (r *replica) decide(now lock.Time) {
 	if r.node == nil {
 		return
@@ -104,7 +104,7 @@ func (r *replica) decide(now lock.Time) {
 	}
 }
 
-// tick catches up with the time, but not after a stall: then what had arrived was stepped, and time starts again.
+// tick makes the node catch up with the time. After a stall it does not: what had arrived has been stepped, and time starts anew.
 func (r *replica) tick(now lock.Time) {
 	if r.tickAt == 0 || now.Mono-r.tickAt > stallGap {
 		r.tickAt = now.Mono
@@ -200,10 +200,10 @@ func (r *replica) giveUpControls() {
 	r.controls = r.controls[:0]
 }
 
-// vouch is authority: a lease that the log holds may start.
+// vouch implements authority. A grant that the log holds may be sent.
 func (r *replica) vouch(first, now int64) error { return nil }
 
-// deadline is authority.
+// deadline implements authority.
 func (r *replica) deadline() int64 {
 	if r.node == nil {
 		return never
@@ -211,5 +211,5 @@ func (r *replica) deadline() int64 {
 	return min(r.tickAt, r.undecided.giveUp)
 }
 
-// left is authority.
-func (r *replica) left() { r.peers.flush() }
+// afterBatch implements authority.
+func (r *replica) afterBatch() { r.peers.flush() }

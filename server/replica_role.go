@@ -6,25 +6,25 @@ import (
 	"ticketing.internal/wire"
 )
 
-// depose ends the manager's reign if the node's has ended, before anything else is done: clients are told where to go, then
-// whoever only waits is sent there. What is proposed stays undecided until the log tells.
+// depose ends the manager's reign if the node's has ended, before anything else is done: clients are told where to go, and waiters
+// are sent there. What is proposed stays undecided until the log decides it.
 func (r *replica) depose(now lock.Time, s *raft.State) {
 	if !r.state.Serving || s.Serving && s.Term == r.state.Term {
 		return
 	}
 	r.state = *s
 	r.state.Serving = false
-	r.engine.setLeadership(now, r.leadership())
+	r.engine.setLeadership(r.leadership())
 	r.engine.manager.StepDown(now)
 	r.undecided.giveUp = now.Mono + indeterminateAfter
 }
 
-// assume takes over the node's new state, after all is applied that it has committed: a reign begins with nothing undecided
-// from the one before.
+// assume takes over the node's new state, after everything that is committed is applied: a reign begins with nothing undecided from
+// the one before.
 func (r *replica) assume(now lock.Time, s *raft.State) {
 	begins := s.Serving && !r.state.Serving
 	r.state = *s
-	r.engine.setLeadership(now, r.leadership())
+	r.engine.setLeadership(r.leadership())
 	if begins {
 		r.undecided = undecided{giveUp: never}
 		r.engine.manager.Lead(now)
@@ -66,7 +66,7 @@ func (r *replica) refuse(now lock.Time) {
 const majorityAdvice = "wait, if the other processes still run (they start, elect, or the network is cut); if a majority of them has ended, starting them again " +
 	"does not help: make a new cluster with `ticketing cluster init --after-loss`"
 
-// unready is authority.
+// unready implements authority.
 func (r *replica) unready(now int64) string {
 	switch {
 	case r.node == nil:

@@ -14,7 +14,7 @@ const pauseBytes = 4
 // capturePlaces is how many places of the lock table one call looks at, which holds the engine well below a millisecond.
 const capturePlaces = 4096
 
-// Capture is raft.StateMachine.
+// Capture implements raft.StateMachine.
 func (r *replica) Capture() raft.Capture {
 	now := r.engine.clock.now()
 	r.engine.manager.BeginSnapshot(now)
@@ -29,7 +29,7 @@ type capture struct {
 	more  bool   // the table has more
 }
 
-// AppendChunk is raft.Capture.
+// AppendChunk implements raft.Capture.
 func (c *capture) AppendChunk(dst []byte, limit int) (chunk []byte, last bool) {
 	if len(c.ready) < limit && c.more {
 		c.ready, c.more = c.r.engine.manager.AppendSnapshot(c.ready, capturePlaces)
@@ -40,10 +40,10 @@ func (c *capture) AppendChunk(dst []byte, limit int) (chunk []byte, last bool) {
 	return dst, !c.more && len(c.ready) == 0
 }
 
-// Close is raft.Capture. The table gives up an unfinished snapshot when the next begins.
+// Close implements raft.Capture. The table gives up an unfinished snapshot when the next begins.
 func (c *capture) Close() {}
 
-// Restore is raft.StateMachine.
+// Restore implements raft.StateMachine.
 func (r *replica) Restore() raft.Restore { return &restore{r: r} }
 
 // restore is a snapshot that arrives.
@@ -54,13 +54,13 @@ type restore struct {
 
 var errShortSnapshot = errors.New("a snapshot without the replica's part")
 
-// Chunk is raft.Restore.
+// Chunk implements raft.Restore.
 func (s *restore) Chunk(data []byte) error {
 	s.data = append(s.data, data...)
 	return nil
 }
 
-// Install is raft.Restore.
+// Install implements raft.Restore.
 func (s *restore) Install() error {
 	if len(s.data) < pauseBytes {
 		return errShortSnapshot
@@ -82,5 +82,5 @@ func (s *restore) Install() error {
 	return nil
 }
 
-// Close is raft.Restore.
+// Close implements raft.Restore.
 func (s *restore) Close() { s.data = nil }

@@ -213,7 +213,7 @@ func (p *process) pause(span time.Duration) {
 	p.s.after(span, p.resume)
 }
 
-// resume goes on: it first reads what has arrived, then judges time (semantics.md, rule 14).
+// resume goes on: it first reads what has arrived, then judges time (docs/semantics.md, promise 12).
 func (p *process) resume() {
 	if !p.paused() {
 		return

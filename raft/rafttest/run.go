@@ -169,7 +169,7 @@ func (s *sim) loop() {
 // after lets f happen when span has passed.
 func (s *sim) after(span time.Duration, f func()) { s.queue.push(event{at: s.now + span, do: f}) }
 
-// startMillis is the wall clock when a run begins, epochMillis that of token base 0 (semantics.md, The token base).
+// startMillis is the wall clock when a run begins, epochMillis that of token base 0 (docs/semantics.md, Tokens over restarts).
 const startMillis, epochMillis = 1_790_000_000_000, 1_767_225_600_000
 
 // wallAt is the wall clock of a machine in Unix milliseconds.
