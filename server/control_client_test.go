@@ -227,7 +227,7 @@ func TestJoinerAsks(t *testing.T) {
 		Kind: wire.ControlRejoin, Seat: 2, Self: wire.PeerPair{Incarnation: [16]byte{9}}, PeerAddr: "p:1", ClientAddr: "c:1",
 		Marker: []wire.PeerPair{pairOf(peerMember(2)), {Incarnation: [16]byte{9}}},
 	}
-	reply, err := joiner.ask(background(t), leader.addr().String(), request)
+	reply, err := joiner.ask(background(t), leader.addr().String(), request, time.Minute)
 	if err != nil || reply.Member.NodeID != 4 || reply.Member.Incarnation != [16]byte{9} {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -240,7 +240,7 @@ func TestJoinerAsks(t *testing.T) {
 	}
 	leader.driver.mu.Unlock()
 	var refused *provedRefusal
-	if _, err := joiner.ask(background(t), leader.addr().String(), request); !errors.As(err, &refused) || refused.voter != peerMember(7) {
+	if _, err := joiner.ask(background(t), leader.addr().String(), request, time.Minute); !errors.As(err, &refused) || refused.voter != peerMember(7) {
 		t.Errorf("refused with %v", err)
 	}
 }

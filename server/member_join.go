@@ -19,6 +19,9 @@ const (
 	askTimeout  = 15 * time.Second
 	askPauseMin = 200 * time.Millisecond
 	askPauseMax = 3200 * time.Millisecond
+	// askPatience is how many pauses a handshake may take: a node that is silent, as one that is stopped, must not take the time of
+	// those that would answer. It grows with the pause, for nodes that are only slow.
+	askPatience = 5
 	chorePause  = time.Second
 )
 
@@ -162,26 +165,14 @@ func (m *member) admitted(reply *wire.ControlReply) (err error) {
 	return err
 }
 
-// ask puts request to one address after the other, and to the leader that they name, until the answer is final: done, or rejected for
+// ask puts request to one member after the other, and to the leader that they name, until the answer is final: done, or rejected for
 // a reason that does not pass by itself. giveUp, if not nil, is called after each round and ends ask by an error.
 func (m *member) ask(ctx context.Context, request *wire.ControlRequest, giveUp func(lock.Time) error) (*wire.ControlReply, error) {
-	pause := askPauseMin
-	for round := 0; ; round++ {
-		hint, answered := "", false
-		for _, addr := range m.whereToAsk() {
-			for range 2 { // once more, at the leader
-				if hint != "" {
-					addr, hint = hint, ""
-				}
-				reply, err := m.askOne(ctx, addr, request, &answered)
-				if final(reply, err) {
-					return reply, nil
-				}
-				if reply == nil || reply.Leader == "" {
-					break
-				}
-				hint = reply.Leader
-			}
+	leader := ""
+	for pause := askPauseMin; ; pause = min(2*pause, askPauseMax) {
+		var reply *wire.ControlReply
+		if reply, leader = m.askRound(ctx, request, leader, askPatience*pause); reply != nil && final(reply) {
+			return reply, nil
 		}
 		if giveUp != nil {
 			if err := giveUp(m.engine.clock.now()); err != nil {
@@ -195,23 +186,44 @@ func (m *member) ask(ctx context.Context, request *wire.ControlRequest, giveUp f
 			return nil, ctx.Err()
 		case <-timer.C:
 		}
-		pause = min(2*pause, askPauseMax)
 	}
 }
 
-// whereToAsk returns the addresses at which a member may be, in random order.
-func (m *member) whereToAsk() []string {
-	addrs := slices.Clone(m.plan.lookAt)
-	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-	return addrs
+// askRound puts request to one address after the other, to first first and to the leader that one names next, until one answers as the
+// leader. It returns that answer and from where; nil: there was none.
+func (m *member) askRound(ctx context.Context, request *wire.ControlRequest, first string, patience time.Duration) (*wire.ControlReply, string) {
+	queue := slices.Clone(m.plan.lookAt)
+	rand.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
+	if first != "" {
+		queue = slices.Insert(queue, 0, first)
+	}
+	asked, answered := map[string]bool{}, false
+	for redirects := 0; len(queue) > 0; {
+		addr := queue[0]
+		queue = queue[1:]
+		if asked[addr] {
+			continue
+		}
+		asked[addr] = true
+		reply, err := m.askOne(ctx, addr, request, patience, &answered)
+		switch {
+		case err != nil:
+		case reply.Code == wire.ControlDone, reply.Code == wire.ControlRejected:
+			return reply, addr
+		case reply.Leader != "" && redirects < mostRedirects:
+			redirects++
+			queue = slices.Insert(queue, 0, reply.Leader)
+		}
+	}
+	return nil, ""
 }
 
 // askOne asks at one address. answered is set once somebody has answered in this round: from then on an address that is out of reach
 // is not shown as the reason for waiting.
-func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlRequest, answered *bool) (*wire.ControlReply, error) {
+func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlRequest, patience time.Duration, answered *bool) (*wire.ControlReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	reply, err := m.link.ask(ctx, addr, request)
+	reply, err := m.link.ask(ctx, addr, request, patience)
 	if refusal := (*provedRefusal)(nil); errors.As(err, &refusal) && (refusal.reason == raft.RefuseRetired || refusal.reason == raft.RefuseOtherIncarnation) {
 		// The credential's NodeID, or this process, had its time, or another process has the NodeID: that is an answer.
 		reply, err = &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonCredentialConsumed), Text: refusal.words()}, nil
@@ -245,9 +257,6 @@ func (m *member) askOne(ctx context.Context, addr string, request *wire.ControlR
 }
 
 // final reports whether asking again is pointless.
-func final(reply *wire.ControlReply, err error) bool {
-	if err != nil {
-		return false
-	}
+func final(reply *wire.ControlReply) bool {
 	return reply.Code == wire.ControlDone || reply.Code == wire.ControlRejected && !raft.Reason(reply.Reason).Retry()
 }

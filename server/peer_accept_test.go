@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"ticketing.internal/raft"
 	"ticketing.internal/wire"
@@ -71,7 +72,7 @@ func TestNodeThatHangsUpInTheHandshake(t *testing.T) {
 			c.Close()
 		}
 	}()
-	if _, err := n.ask(background(t), addr, &wire.ControlRequest{Kind: wire.ControlStatus}); err == nil || !strings.Contains(err.Error(), tlsAdvice) {
+	if _, err := n.ask(background(t), addr, &wire.ControlRequest{Kind: wire.ControlStatus}, time.Minute); err == nil || !strings.Contains(err.Error(), tlsAdvice) {
 		t.Errorf("%v does not say %q", err, tlsAdvice)
 	}
 }

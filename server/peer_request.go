@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"time"
 
 	"ticketing.internal/auth"
 	"ticketing.internal/raft"
@@ -27,10 +28,11 @@ type peerRequester struct {
 	limits   peerLimits
 }
 
-// ask sends request in the role join to the node at addr and returns its answer. Refusals are errors: a *provedRefusal if the
-// other side has proved the secret.
-func (t *peerTransport) ask(ctx context.Context, addr string, request *wire.ControlRequest) (*wire.ControlReply, error) {
+// ask sends request in the role join to the node at addr and returns its answer. The handshake may take as long as patience, or as
+// any may. Refusals are errors: a *provedRefusal if the other side has proved the secret.
+func (t *peerTransport) ask(ctx context.Context, addr string, request *wire.ControlRequest, patience time.Duration) (*wire.ControlReply, error) {
 	r := peerRequester{secrets: t.secrets.Load(), tls: t.tls, role: wire.PeerRoleJoin, identity: t.driver.identity, limits: t.limits}
+	r.limits.handshake = min(r.limits.handshake, patience)
 	reply, err := r.ask(ctx, addr, request)
 	if isEnd(err) && !errors.Is(err, errRequestSent) {
 		err = fmt.Errorf("%w: it hung up in the handshake: look at its log, and %s", err, tlsAdvice)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,5 +68,49 @@ func TestAnswersToARejoin(t *testing.T) {
 				t.Errorf("exit code %d, %v; want %d, %q", ExitCode(err), err, test.code, test.says)
 			}
 		})
+	}
+}
+
+// Who has heard from the leader that it has to wait asks the leader again, and nobody else: a member that is out of reach would hold
+// it up for seconds.
+func TestRejoinAsksTheLeaderAgain(t *testing.T) {
+	asked := make(chan struct{}, 1000)
+	leader := answering(t, 1, func(*wire.ControlRequest) *wire.ControlReply {
+		asked <- struct{}{}
+		return &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonStillHeard), Text: raft.ReasonStillHeard.Error()}
+	})
+	life := lifeIn(testPeerDomain)
+	life.opened, life.peers = true, []string{leader.addr().String()}
+	var others atomic.Int64
+	for range 3 {
+		l, addr := listenRaw(t)
+		life.peers = append(life.peers, addr)
+		go func() {
+			for {
+				nc, err := l.Accept()
+				if err != nil {
+					return
+				}
+				others.Add(1)
+				nc.Close()
+			}
+		}()
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, stateName), appendMarker(nil, life), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startServer(t, func(cfg *Config) {
+		cfg.StateDir, cfg.AllowVolatileStateDir = dir, true
+		cfg.Cluster.PeerListen, cfg.Cluster.Secrets = freeAddr(t), []Secret{secretA}
+	})
+	<-asked
+	<-asked // who was asked before the leader first answered has noticed by now
+	before := others.Load()
+	for range 3 {
+		<-asked
+	}
+	if after := others.Load(); after != before {
+		t.Errorf("asked others %d times since the leader has answered", after-before)
 	}
 }
