@@ -91,8 +91,8 @@ func (m *Manager) acquireHeld(now Time, s Session, ss *session, r *wire.Request,
 	}
 }
 
-// handOff proposes the Grant of the first waiter of a key, if there is one and no Grant is undecided already. A refused one
-// is offered again: when the end of the present grant is decided, or by retry when the key is free.
+// handOff proposes the Grant of the first waiter of a key, if there is one and no Grant is undecided already. If the Log refuses
+// it, it is offered again: when the end of the present grant is decided, or by retry once the key is free.
 func (m *Manager) handOff(now Time, id uint32) {
 	k := m.records.at(id)
 	if k.flags&grantProposed != 0 || m.queueLen(k) == 0 {
@@ -153,8 +153,8 @@ func (m *Manager) completeGrant(now Time, w uint32, k *record) {
 	m.answerWithdrawals(&p, false)
 }
 
-// answerWithdrawals answers the releases with token 0 that waited for what became of a waiter; left says that it left
-// without a grant, which the first of them takes the credit for.
+// answerWithdrawals answers the releases with token 0 that waited for the fate of a waiter. left says that the waiter went without
+// a grant: then the first of them is answered R, and the others N.
 func (m *Manager) answerWithdrawals(p *waiter, left bool) {
 	key := m.keyOf(m.records.at(p.record))
 	for i := range p.withdrawals {

@@ -15,7 +15,7 @@ type proposal struct {
 	grantedAt int64   // Grant: unix ms
 }
 
-// proposals is a queue that keeps its room.
+// proposals is a first-in, first-out queue of the undecided proposals, in a ring that is reused.
 type proposals struct {
 	ring   []proposal // its length is a power of two, or 0
 	first  int
@@ -220,8 +220,8 @@ func (m *Manager) unpend(s Session) {
 	m.forgetSession(s, ss)
 }
 
-// decideWaiting decides the releases that waited behind a Release or Expire of the present grant. If that ended the grant
-// they come too late, and if it found no grant they are judged anew.
+// decideWaiting answers the releases that waited behind a Release or Expire of the present grant. If that has ended the grant they
+// come too late; if it found no grant they are judged anew.
 func (m *Manager) decideWaiting(now Time, id uint32, f fate, found bool, code wire.Busy) {
 	for next := m.takeEnds(id); next != 0; {
 		var e waitingEnd

@@ -42,8 +42,8 @@ type Manager struct {
 	leading   bool
 	refuse    wire.Busy // what new acquires are told; 0: they are served
 	retryAt   int64     // mono ns before which nothing is proposed that was refused
-	trimAt    int64     // mono ns of the next look for memory to give back
-	trimming  bool      // the last look found some
+	trimAt    int64     // mono ns at which trim is called next
+	trimming  bool      // the last trim found memory to give back
 
 	stats  Stats
 	limits Limits
@@ -73,21 +73,12 @@ func (m *Manager) Tick(now Time, budget int) (more bool) {
 	m.retry(now, &budget)
 	t := tickBefore(now.Mono)
 	for budget > 0 {
-		lease, leases := m.leases.next()
-		wait, waits := m.waits.next()
+		lease, wait := m.leases.next(), m.waits.next()
 		switch {
-		case leases && lease <= t && (!waits || lease <= wait):
-			if waits {
-				m.endLeases(now, min(t, wait), &budget)
-			} else {
-				m.endLeases(now, t, &budget)
-			}
-		case waits && wait <= t:
-			if leases {
-				m.endWaits(now, min(t, lease-1), &budget)
-			} else {
-				m.endWaits(now, t, &budget)
-			}
+		case lease <= min(t, wait):
+			m.endLeases(now, min(t, wait), &budget)
+		case wait <= t:
+			m.endWaits(now, min(t, lease-1), &budget)
 		default:
 			budget = 0
 		}
@@ -115,7 +106,7 @@ func (m *Manager) endWaits(now Time, tick uint64, budget *int) {
 	}
 }
 
-// retry proposes what was refused before, or fell due while nothing could be proposed.
+// retry proposes what the Log has refused before, or what fell due while nothing could be proposed.
 func (m *Manager) retry(now Time, budget *int) {
 	for m.leases.late != 0 && m.mayOffer(now) && *budget > 0 {
 		*budget--
@@ -131,8 +122,7 @@ func (m *Manager) retry(now Time, budget *int) {
 	}
 }
 
-// EndBatch ends a batch of calls, Tick among them. now was read after them: leases of what was granted in the batch start
-// at it.
+// EndBatch ends a batch of calls, Tick among them. now was read after them: the leases of what the batch has granted start then.
 func (m *Manager) EndBatch(now Time) {
 	m.startLeases(now.Mono)
 	if now.Mono >= m.trimAt {
@@ -143,7 +133,7 @@ func (m *Manager) EndBatch(now Time) {
 // Starting reports whether grants of this batch wait for EndBatch to start their leases.
 func (m *Manager) Starting() bool { return len(m.freshIDs) > 0 }
 
-// trim gives memory back that a peak has left, slowly, so that what comes and goes does not make garbage.
+// trim gives back the memory that a peak has left, slowly, so that a load that comes and goes makes no garbage.
 func (m *Manager) trim(now Time) {
 	m.trimAt = now.Mono + trimPause
 	table, line := m.table.trim(), m.line.trim()
@@ -169,10 +159,7 @@ func (m *Manager) nextDue() int64 {
 	if m.leading && m.leases.late != 0 {
 		next = m.retryAt
 	}
-	if t, ok := m.leases.next(); ok {
-		next = min(next, int64(t<<tickShift))
-	}
-	if t, ok := m.waits.next(); ok {
+	if t := min(m.leases.next(), m.waits.next()); t != noTick {
 		next = min(next, int64(t<<tickShift))
 	}
 	return next

@@ -36,7 +36,7 @@ type waitingEnd struct {
 	next         uint32
 }
 
-// line is everybody who waits, for whatever.
+// line holds everything that waits: acquires in the queue of a key, and releases behind one that is undecided.
 type line struct {
 	waiters   slab[waiter]
 	waiterIDs ids    // of waiters, owners and waits
@@ -90,7 +90,7 @@ func (l *line) find(s Session, owner uint64) uint32 {
 	return 0
 }
 
-// addWaiter makes a waiter of an acquire; it is in no queue yet, and its wait would be over at its end.
+// addWaiter makes a waiter of an acquire. It is in no queue yet; the timer of its wait knows when it is due, but is not set.
 func (m *Manager) addWaiter(now Time, s Session, ss *session, record uint32, r *wire.Request) uint32 {
 	l := &m.line
 	id, grown := l.waiterIDs.alloc()
@@ -116,7 +116,7 @@ func (m *Manager) addWaiter(now Time, s Session, ss *session, record uint32, r *
 	return id
 }
 
-// leaveSession makes an end of what binds a waiter to its connection.
+// leaveSession unlinks a waiter from its session, whose connection has ended or which no longer waits for it.
 func (m *Manager) leaveSession(w uint32) {
 	l := &m.line
 	p := l.waiters.at(w)
@@ -177,8 +177,8 @@ func (m *Manager) queueLen(r *record) int {
 	return int(m.line.queues.at(r.queue).length)
 }
 
-// enqueue puts a waiter at the end of the queue of its key, or in front for one that has been there already, and starts the
-// timer of its wait.
+// enqueue puts a waiter at the end of the queue of its key, or at the front if it has been there already, and sets the timer of
+// its wait.
 func (m *Manager) enqueue(now Time, w uint32, inFront bool) {
 	l := &m.line
 	p := l.waiters.at(w)
@@ -218,7 +218,7 @@ func (m *Manager) leaveQueue(w uint32) waiter {
 	return p
 }
 
-// linkTo is the link that leads on from prev, or first in front of all.
+// linkTo returns the link that leads forward from prev, or first if prev is 0.
 func (l *line) linkTo(prev uint32, first *uint32) *uint32 {
 	if prev == 0 {
 		return first
@@ -226,7 +226,7 @@ func (l *line) linkTo(prev uint32, first *uint32) *uint32 {
 	return &l.waiters.at(prev).next
 }
 
-// linkFrom is the link that leads back from next, or last behind all.
+// linkFrom returns the link that leads back from next, or last if next is 0.
 func (l *line) linkFrom(next uint32, last *uint32) *uint32 {
 	if next == 0 {
 		return last
@@ -256,7 +256,7 @@ func (m *Manager) awaitEnd(s Session, record uint32, owner, token uint64) bool {
 	return true
 }
 
-// takeEnds takes the releases that wait out of the queue of a record and returns the first.
+// takeEnds removes all waiting releases from the queue of a record, and returns the first of the list.
 func (m *Manager) takeEnds(record uint32) (first uint32) {
 	r := m.records.at(record)
 	if r.queue == 0 {

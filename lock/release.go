@@ -114,7 +114,7 @@ func (m *Manager) proposeRelease(now Time, s Session, id uint32) {
 	m.settle(now, id)
 }
 
-// auditRelease tells of a release that comes from another host than its grant.
+// auditRelease tells the Sink about a release that comes from another host than its grant went to.
 func (m *Manager) auditRelease(s Session, k *record, key []byte) {
 	by, to := m.sessions.at(uint32(s)), &m.sessions.at(uint32(k.session)).client
 	if by.open && by.client.host() != to.host() {
@@ -122,8 +122,8 @@ func (m *Manager) auditRelease(s Session, k *record, key []byte) {
 	}
 }
 
-// proposeUnseen proposes the Release of a token that this node has not seen granted: N from its own state might deny a
-// grant of a leader that it does not know of. Nothing waits for such a Release.
+// proposeUnseen proposes the Release of a token that this node has not seen granted. Answering N from this node's own state could
+// deny a grant that another leader has made. Nothing waits for such a Release.
 func (m *Manager) proposeUnseen(now Time, s Session, id, hash uint32, key []byte, owner, token uint64) {
 	verdict, code := m.propose(now, KindRelease, false, key, owner, token, 0)
 	switch verdict {
@@ -185,7 +185,7 @@ func (m *Manager) TakeBack(now Time, ref uint32, token uint64) {
 	k.flags |= takenBack
 	switch {
 	case k.flags&endProposed != 0:
-		// What is undecided ends the grant, or settle comes back to it.
+		// The undecided Release or Expire ends the grant, or else settle comes back to it.
 	case m.mayOffer(now):
 		m.proposeRelease(now, 0, ref)
 	default:
@@ -204,8 +204,8 @@ func (m *Manager) postpone(now Time, id uint32) {
 	m.makeLate(id)
 }
 
-// makeLate puts a record among the late, for retry; but not while something about it is to be settled anyway: the end of its
-// grant is undecided, or its lease has not started.
+// makeLate puts a record among the late, for retry. It does nothing while the end of the grant is undecided or its lease has not
+// started: then the record will be looked at anyway.
 func (m *Manager) makeLate(id uint32) {
 	if m.records.at(id).flags&(endProposed|fresh) == 0 {
 		m.leases.clear(id)
@@ -213,8 +213,8 @@ func (m *Manager) makeLate(id uint32) {
 	}
 }
 
-// settle sees to it that a record is right after something about it was decided: what is held will end, a free key goes to
-// the next waiter, and a record that nothing needs is dropped.
+// settle restores the invariants of a record after something about it was decided: a held key has a timer, a free one goes to the
+// next waiter, and a record that nothing needs is dropped.
 func (m *Manager) settle(now Time, id uint32) {
 	k := m.records.at(id)
 	if k.flags&held != 0 {

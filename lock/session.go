@@ -41,17 +41,17 @@ type Sink interface {
 	ForeignRelease(s Session, key []byte, owner, token uint64, grantedTo Client)
 }
 
-// session is what the manager knows of a connection, and of one that has ended while something still goes by its number.
+// session is what the manager knows of a connection. It outlives the connection as long as a key or a release refers to it.
 type session struct {
 	client   Client
 	open     bool
 	waiters  uint32 // first of its unanswered acquires
-	inFlight uint32 // how many they are
+	inFlight uint32 // number of its unanswered acquires
 	held     uint32 // keys held that were granted to it
 	pending  uint32 // its undecided and waiting releases
 }
 
-// OpenSession takes up a connection.
+// OpenSession starts a session for a connection.
 func (m *Manager) OpenSession(c Client) Session {
 	id, grown := m.sessionIDs.alloc()
 	if grown {
@@ -78,7 +78,7 @@ func (m *Manager) CloseSession(now Time, s Session) {
 	m.forgetSession(s, ss)
 }
 
-// forgetSession frees the number of s once nothing goes by it.
+// forgetSession frees the number of s once nothing refers to it.
 func (m *Manager) forgetSession(s Session, ss *session) {
 	if ss.open || ss.held != 0 || ss.pending != 0 {
 		return
@@ -90,7 +90,7 @@ func (m *Manager) forgetSession(s Session, ss *session) {
 // HeldByOpenSessions counts the held keys whose granting session is still open.
 func (m *Manager) HeldByOpenSessions() int { return m.heldByOpen }
 
-// hold counts a grant for the session that it went to, release what ends it.
+// hold counts a grant for the session that it went to; unhold counts it off when it has ended.
 func (m *Manager) hold(r *record, s Session) {
 	r.session = s
 	if s == 0 {

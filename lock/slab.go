@@ -2,8 +2,8 @@ package lock
 
 import "math/bits"
 
-// Everything that there may be a million of lives in slabs: places of one type in chunks of chunkLen, named by ids. Growing
-// never copies, what has gone leaves its place to the next, and links are ids, so that the collector has nothing to follow.
+// Whatever there may be a million of lives in a slab: places of one type, in chunks of chunkLen, named by ids. Growing never
+// copies, a place that is freed is used again, and links are ids, so that the garbage collector has nothing to follow.
 const (
 	chunkBits = 10
 	chunkLen  = 1 << chunkBits
@@ -32,7 +32,7 @@ func (s *slab[T]) set(c int, chunk *[chunkLen]T) {
 	s.chunks[c] = chunk
 }
 
-// links is how an id hangs in an index and in a wheel: side by side, so that both come with one line of the cache.
+// links are an id's links in an index and in a wheel, side by side so that both are in one cache line.
 type links struct {
 	hash, chain uint32 // index: the next in the bucket
 

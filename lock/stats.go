@@ -1,5 +1,7 @@
 package lock
 
+import "ticketing.internal/wire"
+
 // Stats counts what the manager did and holds.
 type Stats struct {
 	Held    int // keys held
@@ -24,8 +26,8 @@ type Stats struct {
 type ReplyCounts struct {
 	Granted, TimedOut, Released, NotHeld uint64
 
-	Busy   [9]uint64  // by wire.Busy
-	Failed [10]uint64 // by wire.Failure
+	Busy   [wire.BusyOverloaded + 1]uint64     // by wire.Busy
+	Failed [wire.TooManyConnections + 1]uint64 // by wire.Failure
 }
 
 // Stats returns the manager's counters, which change with its next call: copy what is kept.

@@ -24,7 +24,7 @@ type record struct {
 	key    [inlineKey]byte // the key, or where it is in the arena if it is longer
 }
 
-// inlineKey is how long a key may be to have its place in the record, which fills a line of the cache with it.
+// inlineKey is the length, in bytes, up to which a key is kept in the record itself; with it a record fills a cache line.
 const inlineKey = 20
 
 type flags uint8
@@ -51,7 +51,7 @@ type table struct {
 	held     int    // records that are held
 	occupied int    // records that are held or have a Grant proposed: what the limit of keys counts
 
-	freshIDs []uint32 // granted in this batch; may hold ids that have changed since
+	freshIDs []uint32 // records granted in this batch; some may have been freed or granted again since
 	snapshot snapshot
 }
 
@@ -219,8 +219,8 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// lockHash hashes a lock, with no secret: nodes compare it. It is no defence against a key chosen to collide, and need not
-// be: the hash tells replicas that differ by accident.
+// lockHash hashes a lock. It has no secret, because nodes compare it, and so it is no defence against keys chosen to collide. It need
+// not be: it is there to find replicas that differ by accident.
 func lockHash(key []byte, r *record) uint64 {
 	h := fold(r.token^mixA, r.owner^mixB) + fold(uint64(r.grantedAt)^mixB, uint64(r.leaseMillis)^mixC)
 	h ^= uint64(len(key))

@@ -9,7 +9,7 @@ const (
 	turnMask  = turnLen - 1
 )
 
-// tickBefore is the last tick that has come at ns; tickAfter the first that has not come before it.
+// tickBefore returns the last tick that is not after ns, tickAfter the first that is not before ns.
 func tickBefore(ns int64) uint64 { return uint64(ns) >> tickShift }
 func tickAfter(ns int64) uint64  { return uint64(ns+1<<tickShift-1) >> tickShift }
 
@@ -17,7 +17,7 @@ func tickAfter(ns int64) uint64  { return uint64(ns+1<<tickShift-1) >> tickShift
 // timer due within a turn waits in the slot of its tick; a later one in the last slot of the turn, and is moved on when that
 // comes up. Setting and clearing take constant time, and a bitmap finds the next slot that is not empty.
 //
-// Beside the slots stands the list of the late: what is due, but could not be dealt with yet, first come first.
+// Beside the slots there is the list of the late: timers that are due but could not be dealt with yet, first come, first served.
 type wheel struct {
 	nodes slab[links]
 	slots *[turnLen]uint32                      // the first timer of each slot
@@ -112,15 +112,18 @@ func (w *wheel) clear(id uint32) {
 	}
 }
 
-// next returns the tick of the first slot that is not empty. Nothing in a slot is due before it.
-func (w *wheel) next() (tick uint64, ok bool) {
+// noTick is a tick that never comes.
+const noTick = 1<<64 - 1
+
+// next returns the tick of the first slot that is not empty, noTick if all are. Nothing in a slot is due before it.
+func (w *wheel) next() (tick uint64) {
 	at := uint32(w.now) & turnMask
 	i := at / wordBits
 	if t := w.taken[i] >> (at % wordBits); t != 0 {
-		return w.now + uint64(bits.TrailingZeros64(t)), true
+		return w.now + uint64(bits.TrailingZeros64(t))
 	}
 	if w.busy == 0 {
-		return 0, false
+		return noTick
 	}
 	// On from the word behind, round the turn, back into the first word.
 	i = (i + 1) % (turnLen / wordBits)
@@ -132,14 +135,14 @@ func (w *wheel) next() (tick uint64, ok bool) {
 	}
 	i = j*wordBits + uint32(bits.TrailingZeros64(t))
 	slot := i*wordBits + uint32(bits.TrailingZeros64(w.taken[i]))
-	return w.now + uint64((slot-at)&turnMask), true
+	return w.now + uint64((slot-at)&turnMask)
 }
 
 // pop takes out and returns a timer that is due at tick or before, or 0. It looks at as many as budget has left.
 func (w *wheel) pop(tick uint64, budget *int) uint32 {
 	for *budget > 0 {
-		first, ok := w.next()
-		if !ok || first > tick {
+		first := w.next()
+		if first > tick {
 			w.now = max(w.now, tick)
 			return 0
 		}

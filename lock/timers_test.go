@@ -80,9 +80,9 @@ func (f *wheelFixture) check() {
 	if len(c.broken) > 0 {
 		f.t.Fatalf("tick %d: %v", f.now, c.broken)
 	}
-	first, ok := f.w.next()
-	if ok != (len(f.set) > 0) {
-		f.t.Fatalf("tick %d: next %v with %d set", f.now, ok, len(f.set))
+	first := f.w.next()
+	if (first != noTick) != (len(f.set) > 0) {
+		f.t.Fatalf("tick %d: next %d with %d set", f.now, first, len(f.set))
 	}
 	for id, due := range f.set {
 		if due < first && due >= f.now {
@@ -146,11 +146,11 @@ func TestWheelFindsTheNextSlot(t *testing.T) {
 		for _, distance := range []uint64{0, 1, 62, 63, 64, 65, 4031, 4032, 4096, 4160, turnLen - 64, turnLen - 1} {
 			f := newWheelFixture(t, now)
 			f.arm(1, now+distance)
-			if tick, ok := f.w.next(); !ok || tick != now+distance {
-				t.Errorf("at %d: the next is %d, %v, want %d", now, tick, ok, now+distance)
+			if tick := f.w.next(); tick != now+distance {
+				t.Errorf("at %d: the next is %d, want %d", now, tick, now+distance)
 			}
 			f.clear(1)
-			if tick, ok := f.w.next(); ok {
+			if tick := f.w.next(); tick != noTick {
 				t.Errorf("at %d: the next is %d, want none", now, tick)
 			}
 		}
@@ -172,8 +172,8 @@ func TestWheelSlotIsTakenInParts(t *testing.T) {
 		if want := min(300*part, 999); fired != want {
 			t.Fatalf("%d fired after %d parts, want %d", fired, part, want)
 		}
-		if tick, ok := f.w.next(); part < 4 && (!ok || tick != 12) {
-			t.Fatalf("after %d parts the next tick is %d, %v", part, tick, ok)
+		if tick := f.w.next(); part < 4 && tick != 12 {
+			t.Fatalf("after %d parts the next tick is %d", part, tick)
 		}
 	}
 }

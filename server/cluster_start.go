@@ -35,7 +35,7 @@ func (m startMode) String() string {
 	return "none"
 }
 
-// startDecision is what a process does when it starts, and what it knows for that. Of a standalone server only mode and notes count.
+// startDecision is what a process does when it starts, and what it knows for that. For a standalone server only mode and notes are set.
 type startDecision struct {
 	mode     startMode
 	domain   raft.Domain
@@ -59,7 +59,7 @@ type startDecision struct {
 	notes []string
 }
 
-// nodeError ends a node whose identity is spent, or who cannot get one: a restart will not help. It says what to do.
+// nodeError ends a node whose identity is used up, or that cannot get one: a restart will not help. It says what to do.
 type nodeError struct{ text string }
 
 func (e *nodeError) Error() string { return e.text }
@@ -236,7 +236,7 @@ func (f *startFacts) ignored() (notes []string) {
 	return notes
 }
 
-// usable returns the credentials that count as given, at most one.
+// usable returns the credential that counts as given, if there is one: at most one of the two is not nil.
 func (f *startFacts) usable(d *startDecision) (bootstrap *auth.BootstrapCredential, join *auth.JoinCredential, err error) {
 	bootstrap, join = f.given.bootstrap, f.given.join
 	for _, c := range []struct {

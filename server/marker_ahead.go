@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// markerAhead keeps the marker ahead of what a running node applies, without anything waiting for the disk: a token mark that is
-// always well above the tokens in use, whether the domain is open, and where the members are. Everything here is called under the
-// engine's lock, but for the run of a markerWrite. The engine drives it so:
+// markerAhead keeps the marker ahead of what a running node applies, while nothing waits for the disk. It records a token mark well above
+// the tokens in use, whether the domain is open, and where the members are. Everything here is called under the engine's lock, except the
+// run of a markerWrite. The engine drives it like this:
 //
 //	applied      a.applied(manager.LastToken()) at the end of each batch; a.opened() with ServiceOpen; a.members(...) with the registry
 //	its end      write, ok := a.advance(now.Mono); unlock; if ok: writer.start(write)
@@ -30,7 +30,7 @@ type markerAhead struct {
 }
 
 const (
-	// markReserve is how far the mark stays above every token applied (cluster.md, Identity).
+	// markReserve is how far the mark stays above every token applied (marker_format.go).
 	markReserve = 1 << 24
 	// markStep is how far a write moves the mark beyond the reserve. The next starts at half of it: at a million grants a second
 	// the disk then has 8 s.
@@ -55,7 +55,7 @@ func newMarkerAhead(file *markerFile) *markerAhead {
 	return a
 }
 
-// moveDue says when the next write is due after one that puts the mark on the disk.
+// moveDue sets the token at which the next write is due, given the mark that is on the disk or on its way there.
 func (a *markerAhead) moveDue(mark uint64) {
 	a.due = mark - min(mark, markReserve+markStep/2)
 	if mark == math.MaxInt64 {

@@ -90,7 +90,7 @@ func (t *peerTransport) serve(c *peerConn) {
 	}
 }
 
-// handshake lets the other side prove the cluster secret. After a failure it waits a little for what it said to arrive.
+// handshake lets the other side prove the cluster secret. After a failure it waits a little, so that the refusal can arrive.
 func (t *peerTransport) handshake(c *peerConn) error {
 	limit := t.limits.handshake
 	c.tcp.SetDeadline(deadlineIn(limit))
@@ -137,8 +137,8 @@ func (t *peerTransport) servePeer(c *peerConn) error {
 // that it does not know as members yet, and whoever else has the cluster secret.
 const mostStrangers = 16
 
-// letIn asks the driver about c, again if a member was dropped meanwhile: it may have been this one. If c is let in, it replaces
-// an older connection of the same pair.
+// letIn asks the driver whether to let c in, and asks again if a member was dropped meanwhile, because that may have been this one. If
+// c is let in, it replaces an older connection of the same pair.
 func (t *peerTransport) letIn(c *peerConn) (why peerRefusal) {
 	t.turnover.Lock()
 	defer t.turnover.Unlock()
@@ -190,7 +190,7 @@ func (t *peerTransport) isTarget(m raft.Member) bool {
 	return slices.ContainsFunc(*t.dialers.Load(), func(d *peerDialer) bool { return d.target.member == m })
 }
 
-// forget reports whether c is what accepted knows of its pair, and no more from now on.
+// forget removes c from accepted. It reports false if a newer connection of the same pair has replaced c there.
 func (t *peerTransport) forget(c *peerConn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,8 +241,7 @@ func (t *peerTransport) serveRequests(c *peerConn) error {
 	})
 }
 
-// mayAsk decides about a connection of the roles join and control, and counts it if it may stay. A command need not know the
-// domain.
+// mayAsk decides whether a connection of the role join or control may stay, and counts it if so. A command need not know the domain.
 func (t *peerTransport) mayAsk(in *peerIntroduction) (why peerRefusal) {
 	if in.role == wire.PeerRoleJoin {
 		why = t.driver.admit(in)

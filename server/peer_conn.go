@@ -26,19 +26,19 @@ type peerConn struct {
 	wakeup  chan struct{} // has a value when the writer has something to do
 	quit    chan struct{} // closed by close
 	closing sync.Once
-	done    chan struct{} // closed when the driver has got the last frame
+	done    chan struct{} // closed when the driver has been given the last frame
 
 	tls     *tls.Conn   // nil on plaintext; set by secure
 	carrier peerCarrier // what has taken the connection over; nil: its own goroutines carry it
 
 	takenOver atomic.Pointer[func()] // ends what carrier does
 
-	// ending: the last word is being queued, nothing else is sent from now on, and what arrives is thrown away.
+	// ending: the last frame is being queued, nothing else is sent from now on, and what arrives is discarded.
 	ending atomic.Bool
-	// lastQueued: the last word has been queued. When nothing waits any more, it is written.
+	// lastQueued: the last frame has been queued. When nothing waits any more, it is written.
 	lastQueued atomic.Bool
-	// wasRefused: the other side has said so, or this one.
-	wasRefused bool // of the reading goroutine
+	// wasRefused: the other side has refused this one. Owned by the reading goroutine.
+	wasRefused bool
 
 	writing sync.Mutex // held by whoever writes
 	// Guarded by writing.
@@ -46,15 +46,15 @@ type peerConn struct {
 	sent int    // of out
 }
 
-// peerUserTimeoutMillis is how long what was sent to another node may stay unacknowledged, in ms. The kernel waits twice as long
-// before each of its attempts: when a path has healed that was cut for longer, a new connection gets through sooner than the old.
+// peerUserTimeoutMillis is how long bytes sent to another node may stay unacknowledged, in ms. The kernel doubles the time before
+// each retransmission, so once a path that was cut for longer has healed, a new connection gets through sooner than the old one.
 const peerUserTimeoutMillis = 2_000
 
-// peerUnsentBytes is how much of what was written may wait in the kernel unsent, so that what is urgent does not wait behind
-// more of a snapshot than about a frame.
+// peerUnsentBytes is how many written bytes may wait in the kernel unsent, so that urgent frames do not wait behind much more than
+// one frame of a snapshot.
 const peerUnsentBytes = 256 << 10
 
-// peerLinger is how long a last word may take to leave and the other side to close.
+// peerLinger is how long a last frame may take to be sent, and the other side to close.
 const peerLinger = time.Second
 
 func newPeerConn(t *peerTransport, tcp *net.TCPConn) *peerConn {
@@ -79,7 +79,7 @@ func tunePeerSocket(tcp *net.TCPConn) {
 	boundUnsent(tcp, peerUnsentBytes)
 }
 
-// secure makes the TLS handshake of session, nil on plaintext, and readies the connection for its own.
+// secure makes the TLS handshake of session, which is nil on plaintext, and prepares the connection for its own handshake.
 func (c *peerConn) secure(ctx context.Context, session *tls.Conn) (err error) {
 	c.shake.out, c.in.source = c.tcp, c.tcp
 	if session == nil {
@@ -105,14 +105,14 @@ func (c *peerConn) start(r peerReader) (err error) {
 	return nil
 }
 
-// handTo has r carry the connection in place of its goroutines.
+// handTo lets r carry the connection in place of its goroutines.
 func (c *peerConn) handTo(r peerReader) (err error) {
 	if c.carrier, err = r.takeOver(c); err != nil {
 		return err
 	}
 	c.takenOver.Store(new(c.carrier.hangUp))
 	select {
-	case <-c.quit: // close may have come before it knew
+	case <-c.quit: // close may have run before takenOver was set
 		c.carrier.hangUp()
 	default:
 	}
@@ -173,7 +173,7 @@ func (c *peerConn) sift(frames []wire.PeerFrame) (fit []wire.PeerFrame, last *wi
 	return frames, nil
 }
 
-// fits reports whether a frame is for the driver: what this node has dialled carries the replies of the other side alone.
+// fits reports whether a frame of type t is for the driver. A connection that this node has dialled brings only replies.
 func (c *peerConn) fits(t wire.PeerType) bool {
 	switch {
 	case t.IsRaftReply():
@@ -186,7 +186,7 @@ func (c *peerConn) fits(t wire.PeerType) bool {
 	return t == wire.PeerTypeInitialConfig || t == wire.PeerTypeAccepted
 }
 
-// endedBy takes a frame after which there is no other: the other side refuses this one, or does not speak the protocol.
+// endedBy handles a frame that ends the connection: the other side refuses this one, or does not keep to the protocol.
 func (c *peerConn) endedBy(f *wire.PeerFrame) error {
 	if f.Type == wire.PeerTypeRefuse {
 		return c.refusedBy(f.Body)
@@ -251,7 +251,7 @@ func (c *peerConn) drain() {
 func (c *peerConn) close() {
 	c.closing.Do(func() {
 		close(c.quit)
-		c.queue.end() // who writes goes on as long as something waits
+		c.queue.end() // a writer goes on for as long as something waits
 		c.tcp.Close()
 		if hangUp := c.takenOver.Load(); hangUp != nil {
 			(*hangUp)()
@@ -269,7 +269,7 @@ func (c *peerConn) push() {
 	}
 	for c.queue.waiting() {
 		if !c.writing.TryLock() {
-			return // who writes now looks again afterwards
+			return // the present writer looks at the queue again afterwards
 		}
 		all := c.writeSome()
 		c.writing.Unlock()
@@ -280,7 +280,7 @@ func (c *peerConn) push() {
 	}
 }
 
-// wake has written what waits, as soon as the kernel takes it.
+// wake makes what waits be written as soon as the kernel takes it.
 func (c *peerConn) wake() {
 	if c.carrier != nil {
 		c.carrier.awaitRoom()
@@ -292,7 +292,7 @@ func (c *peerConn) wake() {
 	}
 }
 
-// writeSome has the carrier write what the kernel takes. It reports whether all is written. Called with writing held.
+// writeSome writes, through the carrier, what the kernel takes now. It reports whether everything is written. Called with writing held.
 func (c *peerConn) writeSome() (all bool) {
 	for c.fill() {
 		n, err := c.carrier.write(c.out[c.sent:])

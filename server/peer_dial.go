@@ -26,11 +26,11 @@ type peerDialer struct {
 
 	current atomic.Pointer[peerConn]     // what frames go over; nil while there is none
 	addrs   atomic.Pointer[[]netip.Addr] // as the target's name was resolved last
-	early   chan struct{}                // has a value when it is worth while to dial at once
+	early   chan struct{}                // has a value when dialling at once is worthwhile
 }
 
-// peerDialLimit is how long one address may take to answer: dialling again finds a path that has healed sooner than the kernel,
-// which waits twice as long before each of its own attempts.
+// peerDialLimit is how long one address may take to answer. Dialling again finds a healed path sooner than the kernel does, which
+// doubles the time before each of its own attempts.
 const peerDialLimit = 2 * time.Second
 
 // startDialer begins to connect to target. Called with mu held.
@@ -56,7 +56,7 @@ func (d *peerDialer) hasAddr(a netip.Addr) bool {
 	return addrs != nil && slices.Contains(*addrs, a)
 }
 
-// heardFrom says that m has just connected to this node: if it is the target, a dial will succeed now.
+// heardFrom notes that m has just connected to this node. If m is the target, a dial will probably succeed now.
 func (d *peerDialer) heardFrom(m raft.Member) {
 	if d.current.Load() == nil && (d.target.member == m || d.target.member.IsZero()) {
 		select {
@@ -87,14 +87,14 @@ func (d *peerDialer) run() {
 	}
 }
 
-// spread draws a time between a half of most and most, so that nodes do not dial in step.
+// spread draws a time between half of most and most, so that nodes do not dial in step.
 func (t *peerTransport) spread(most time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return most/2 + time.Duration(t.jitter.Int64N(int64(most/2)+1))
 }
 
-// connect makes one connection and keeps it until it ends. It reports whether it was of use.
+// connect makes one connection and keeps it until it ends. It reports whether the other side let this node in.
 func (d *peerDialer) connect() bool {
 	t := d.t
 	ctx, cancel := context.WithTimeout(d.ctx, t.limits.handshake)

@@ -16,8 +16,8 @@ const (
 	peerKeptBuffer = 1 << 20
 )
 
-// peerQueue is what waits to be written to one connection between nodes, in two classes: chunks of a snapshot are bulk, and
-// everything else is urgent and goes first. What finds no room is dropped, which Raft repairs.
+// peerQueue holds the frames that wait to be written to one connection between nodes, in two classes: chunks of a snapshot are bulk,
+// everything else is urgent and goes first. A frame that finds no room is dropped, which Raft repairs.
 type peerQueue struct {
 	urgentLimit, bulkLimit int // bytes; immutable
 
@@ -66,8 +66,8 @@ func (q *peerQueue) add(t wire.PeerType, requestID uint32, body func(dst []byte)
 	return ok
 }
 
-// take returns what is to be written next: all that is urgent, or else one frame of bulk, or nothing. spare is a buffer that
-// was taken before; it is used again.
+// take returns what is to be written next: everything urgent, or else one bulk frame, or nothing. spare is a buffer that an earlier take
+// returned, and is reused.
 func (q *peerQueue) take(spare []byte) []byte {
 	if cap(spare) > peerKeptBuffer {
 		spare = nil

@@ -19,9 +19,9 @@ import (
 	"ticketing.internal/wire"
 )
 
-// peerTransport carries frames between nodes. What this node has to say to another goes over a connection that this node has
-// dialled, and what the other has to say over one that the other has. Replies go back on the same: so a node is answered whom
-// the other cannot reach or does not know yet, and the kernel acknowledges a message with its reply.
+// peerTransport carries frames between nodes. Each node sends its requests over connections that it has dialled itself. Replies go back
+// over the connection that brought the request: so even a node is answered that the other cannot reach or does not know yet, and the
+// kernel's acknowledgement of a message travels with the reply.
 //
 // send, broadcast, flush, setTargets, setSecrets and drop do not block.
 type peerTransport struct {
@@ -150,8 +150,8 @@ func (t *peerTransport) close() {
 // setSecrets replaces the cluster secrets for the handshakes to come. Open connections stay.
 func (t *peerTransport) setSecrets(s *auth.ClusterSecrets) { t.secrets.Store(s) }
 
-// setTargets says whom to be connected to from now on, and which pair this node has. What has not changed stays as it is; any
-// connection made as another pair is made anew.
+// setTargets sets the nodes to be connected to from now on, and this node's own pair. Connections to targets that have not changed stay;
+// those that were made as another pair are made anew.
 func (t *peerTransport) setTargets(self raft.Member, targets []peerTarget) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,8 +226,8 @@ func (t *peerTransport) broadcast(kind wire.PeerType, body func(dst []byte) []by
 	}
 }
 
-// flush starts to write what was queued: at once what the kernel takes, and the rest by goroutines. It is called when the
-// engine's lock was left.
+// flush starts to write what was queued: what the kernel takes at once, and the rest as soon as it takes more. It is called without
+// the engine's lock.
 func (t *peerTransport) flush() {
 	for _, d := range *t.dialers.Load() {
 		if c := d.usable(); c != nil {
