@@ -54,10 +54,10 @@
 //	diss. 6.2        CheckQuorum                               tickLeader
 //	diss. 6.4.2      stickiness                                sticky
 //	diss. 9.6        PreVote                                   startPreVote, handlePreVote
-//	cluster.md       registry, Control entries                 registry_apply.go
-//	cluster.md       identity                                  CheckPeer
-//	cluster.md       bootstrap                                 Bootstrap, openDomain
-//	cluster.md       connection-loss hint                      ReportConnectionLoss
+//	this project     registry, Control entries                 registry_apply.go
+//	this project     identity                                  CheckPeer
+//	this project     bootstrap                                 Bootstrap, openDomain
+//	this project     connection-loss hint                      ReportConnectionLoss
 //
 // # Divergences from the paper
 //

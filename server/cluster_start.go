@@ -121,7 +121,18 @@ func planStart(cfg *Config, state *stateFile, nowMillis int64) (d startDecision,
 	return d, newMarkerFile(state, facts.kept.marker), nil
 }
 
-// decide is the table of cluster.md, Start of a node.
+// decide chooses what a process becomes by what earlier lives have left in the state directory and by what it is given. An expired
+// credential counts as not given, and two credentials are an error.
+//
+//	marker             given               becomes
+//	none               bootstrap           a first node; if it turns out that the others run: exit 78
+//	none               join                the replacement that the credential names
+//	this domain's      a join not used     that new member; the marker is updated
+//	this domain's      else, or nothing    a replacement of itself; with TICKETING_REJOIN=off exit 78
+//	another domain's   bootstrap or join   as with none; the marker is overwritten when the new domain has answered
+//	none               node variables      exit 78: one of the two credentials is missing
+//	standalone state   node variables      exit 78
+//	none               nothing             a standalone server
 func (f *startFacts) decide() (d startDecision, err error) {
 	c, m := f.config, f.kept.marker
 	names := c.nodeVariables()

@@ -150,7 +150,7 @@ const (
 	rejoinInOld  = "rejoin domain d0 seat 3 at n3:5325, looks at n1:5325 n2:5325, mark 99"
 )
 
-// The rows of cluster.md, Start of a node.
+// The rows of the table at decide.
 func TestStartTable(t *testing.T) {
 	bootstrap, join := "TICKETING_BOOTSTRAP="+bootstrapText(t, nil), "TICKETING_JOIN="+joinText(t, nil)
 	used := "TICKETING_JOIN=" + joinText(t, func(c *auth.JoinCredential) { c.NodeID = 6 })

@@ -16,7 +16,7 @@ type variable struct {
 // minSecret is the shortest secret, in bytes, that may be met outside of loopback.
 const minSecret = 16
 
-// variables is the environment of the server (operations.md), in its order.
+// variables is the environment of the server (docs/operations.md), in its order.
 func (c *Config) variables() []variable {
 	k := &c.Cluster
 	return []variable{

@@ -2,36 +2,18 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"ticketing.internal/auth"
 	"ticketing.internal/raft"
 	"ticketing.internal/tlsconf"
 	"ticketing.internal/wire"
-)
-
-// Errors of a ControlClient, beside those of its configuration.
-var (
-	// ErrClusterUnreachable says that no node could be asked.
-	ErrClusterUnreachable = errors.New("no node of the cluster can be reached: look at the peer addresses (--peer, TICKETING_PEERS), and whether nodes run")
-	// ErrNoLeader says that nodes answered, but none of them leads and serves.
-	ErrNoLeader = errors.New("the cluster has no leader that serves: " + majorityAdvice)
-	// ErrNodesUseTLS says that a node speaks TLS, and this side was given none.
-	ErrNodesUseTLS = errors.New("the node uses TLS, and this command does not: set TICKETING_PEER_TLS_CERT, TICKETING_PEER_TLS_KEY and TICKETING_PEER_TLS_CA")
-	// ErrClusterSecret says that a node does not know the cluster secret, or has refused it.
-	ErrClusterSecret = errors.New("the cluster secret does not match: compare TICKETING_CLUSTER_SECRET with the nodes'")
-	// ErrOutcomeUnknown says that a request may or may not take effect.
-	ErrOutcomeUnknown = errors.New("it is not known whether the request took effect: look at `ticketing cluster status`")
-	// ErrControlRejected says that the leader rejected a request, which had no effect.
-	ErrControlRejected = errors.New("rejected")
 )
 
 // ControlConfig says how to reach a cluster.
@@ -52,8 +34,10 @@ type ControlClient struct {
 func CheckPeerAddress(addr string) error {
 	host, port, err := splitAddress(addr)
 	switch {
-	case err != nil || port == 0 || isWildcard(host):
-		return errors.New("want host:port, as the other nodes reach it")
+	case err != nil || port == 0:
+		return errors.New("want host:port, with a port from 1 to 65535")
+	case isWildcard(host):
+		return errors.New("want host:port with a host that leads to the node from elsewhere: this one stands for any")
 	case len(addr) > wire.MaxText:
 		return fmt.Errorf("an address has at most %d bytes", wire.MaxText)
 	}
@@ -96,7 +80,7 @@ func NewControlClient(cfg ControlConfig) (*ControlClient, error) {
 	default:
 		files := tlsconf.ServerFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSCA}
 		if c.requester.tls, err = tlsconf.NewServer(files); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("TICKETING_PEER_TLS_CERT=%q, TICKETING_PEER_TLS_KEY=%q, TICKETING_PEER_TLS_CA=%q: %w", cfg.TLSCert, cfg.TLSKey, cfg.TLSCA, err)
 		}
 	}
 	return c, nil
@@ -113,9 +97,9 @@ func (c *ControlClient) Status(ctx context.Context) ([]byte, error) {
 
 // NodeStatus returns what the node at one peer address knows, whether it leads or not, as Status does.
 func (c *ControlClient) NodeStatus(ctx context.Context, peer string) ([]byte, error) {
-	reply, err := c.requester.ask(ctx, peer, &wire.ControlRequest{Kind: wire.ControlStatus})
+	reply, err := c.askNext(ctx, peer, 0, &wire.ControlRequest{Kind: wire.ControlStatus})
 	if err != nil {
-		return nil, controlError(peer, err)
+		return nil, err
 	}
 	return reply.Data, nil
 }
@@ -188,10 +172,13 @@ func (c *ControlClient) do(ctx context.Context, request *wire.ControlRequest) (*
 	var leaderless error // what the last whole round has found
 	for {
 		reply, err := c.round(ctx, request)
-		if leaderless != nil && ctx.Err() != nil && errors.Is(err, ErrClusterUnreachable) {
+		var no *rejection
+		switch {
+		case errors.As(err, &no) && no.reason == raft.ReasonUnknownSeat:
+			return nil, c.unknownSeat(ctx, request.Seat)
+		case leaderless != nil && ctx.Err() != nil && (errors.Is(err, ErrClusterUnreachable) || errors.Is(err, ErrNoLeader)):
 			return nil, leaderless // ctx has cut this round short: it knows less
-		}
-		if err == nil || !errors.Is(err, ErrNoLeader) {
+		case err == nil || !errors.Is(err, ErrNoLeader):
 			return reply, err
 		}
 		leaderless = err
@@ -205,11 +192,25 @@ func (c *ControlClient) do(ctx context.Context, request *wire.ControlRequest) (*
 	}
 }
 
+// unknownSeat returns the error about a seat that the cluster does not have. It names those that it has, if the leader says so.
+func (c *ControlClient) unknownSeat(ctx context.Context, seat uint8) error {
+	var status struct{ Members []struct{ Seat int } }
+	if data, err := c.Status(ctx); err == nil && json.Unmarshal(data, &status) == nil && len(status.Members) > 0 {
+		var seats []int
+		for _, m := range status.Members {
+			seats = append(seats, m.Seat)
+		}
+		slices.Sort(seats)
+		return fmt.Errorf("seat %d: %w; there are %v", seat, ErrUnknownSeat, slices.Compact(seats))
+	}
+	return fmt.Errorf("seat %d: %w", seat, ErrUnknownSeat)
+}
+
 // round asks each node once, and the leader that they name first.
 func (c *ControlClient) round(ctx context.Context, request *wire.ControlRequest) (*wire.ControlReply, error) {
 	queue := slices.Clone(c.peers)
 	asked := map[string]bool{}
-	var problems []error
+	var problems []error // one of each node
 	for redirects := 0; len(queue) > 0; {
 		addr := queue[0]
 		queue = queue[1:]
@@ -218,11 +219,10 @@ func (c *ControlClient) round(ctx context.Context, request *wire.ControlRequest)
 		}
 		asked[addr] = true
 		reply, err := c.askNext(ctx, addr, len(queue), request)
+		if errors.Is(err, ErrOutcomeUnknown) {
+			return nil, err
+		}
 		if err != nil {
-			err = controlError(addr, err)
-			if errors.Is(err, ErrOutcomeUnknown) && request.Kind != wire.ControlStatus && request.Kind != wire.ControlCanStop {
-				return nil, err
-			}
 			problems = append(problems, err)
 			continue
 		}
@@ -230,18 +230,23 @@ func (c *ControlClient) round(ctx context.Context, request *wire.ControlRequest)
 		case wire.ControlDone:
 			return reply, nil
 		case wire.ControlRejected:
-			return nil, &rejection{reasonOf(reply)}
+			return nil, &rejection{reasonOf(reply), raft.Reason(reply.Reason)}
 		case wire.ControlUnknown:
 			return nil, fmt.Errorf("%s: %w", addr, ErrOutcomeUnknown)
 		}
 		if request.Kind == wire.ControlCanStop && request.Seat == 0 {
 			request.Seat = reply.Seat // the leader must know who was asked
 		}
-		problems = append(problems, &notLeading{addr, reasonOf(reply)})
 		if reply.Leader != "" && redirects < mostRedirects {
 			redirects++
 			queue = append([]string{reply.Leader}, queue...)
+		} else if reply.Leader == "" && request.Kind != wire.ControlStatus {
+			// Only its status says what the node waits for.
+			if status, err := c.askNext(ctx, addr, len(queue), &wire.ControlRequest{Kind: wire.ControlStatus}); err == nil {
+				reply.Data = status.Data
+			}
 		}
+		problems = append(problems, &notLeading{addr, reasonOf(reply)})
 	}
 	return nil, worst(problems)
 }
@@ -252,72 +257,14 @@ func (c *ControlClient) askNext(ctx context.Context, addr string, others int, re
 	if deadline, ok := ctx.Deadline(); ok {
 		r.limits.handshake = min(r.limits.handshake, untilDeadline(deadline)/time.Duration(others+1))
 	}
-	return r.ask(ctx, addr, request)
-}
-
-// isAlert reports whether the other side has ended a TLS session with an alert.
-func isAlert(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error"
-}
-
-// rejection is an ErrControlRejected.
-type rejection struct{ why string }
-
-func (r *rejection) Error() string { return ErrControlRejected.Error() + ": " + r.why }
-func (r *rejection) Unwrap() error { return ErrControlRejected }
-
-// notLeading is what a node says that does not lead and serve.
-type notLeading struct{ addr, why string }
-
-func (n *notLeading) Error() string { return n.addr + ": " + n.why }
-func (n *notLeading) Unwrap() error { return ErrNoLeader }
-
-// worst returns all problems of a round as the one that is most worth to be told: a wrong secret or TLS on one side, then that there
-// is no leader.
-func worst(problems []error) error {
-	all := errors.Join(problems...)
-	switch {
-	case errors.Is(all, ErrClusterSecret), errors.Is(all, ErrNodesUseTLS):
-		return all
-	case errors.Is(all, ErrNoLeader):
-		return fmt.Errorf("%w\n%w", ErrNoLeader, all)
+	begin := time.Now()
+	reply, err := r.ask(ctx, addr, request)
+	if err == nil {
+		return reply, nil
 	}
-	return fmt.Errorf("%w\n%w", ErrClusterUnreachable, all)
-}
-
-// reasonOf puts a reply that is no success into words.
-func reasonOf(r *wire.ControlReply) string {
-	switch {
-	case r.Text != "":
-		return strings.TrimPrefix(r.Text, "raft: ")
-	case r.Reason != 0:
-		return raft.Reason(r.Reason).Error()
-	case r.Leader != "":
-		return "the leader is at " + r.Leader
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() || errors.Is(err, net.ErrClosed) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = &silence{time.Since(begin), errors.Is(err, errRequestSent)}
 	}
-	return "nobody leads"
-}
-
-// controlError sorts an error of asking the node at addr.
-func controlError(addr string, err error) error {
-	var unproved *unprovedRefusal
-	var plain tls.RecordHeaderError
-	var fault wire.PeerFault
-	var theirs *tls.CertificateVerificationError
-	switch {
-	case errors.Is(err, errPeerSecret), errors.As(err, &unproved) && unproved.reason == raft.RefuseSecret:
-		return fmt.Errorf("%s: %w", addr, ErrClusterSecret)
-	case unproved != nil && unproved.reason == raft.RefuseTLS:
-		return fmt.Errorf("%s: %w", addr, ErrNodesUseTLS)
-	case errors.Is(err, errRequestSent):
-		return fmt.Errorf("%s: %w (%w)", addr, ErrOutcomeUnknown, err)
-	case errors.As(err, &theirs):
-		return fmt.Errorf("%s: %w: compare TICKETING_PEER_TLS_CA with the node's, and look at the dates of its certificate", addr, err)
-	case isAlert(err):
-		return fmt.Errorf("%s: %w: the node refuses the certificate in TICKETING_PEER_TLS_CERT; take one of the nodes' CA that is valid now", addr, err)
-	case errors.As(err, &plain), errors.As(err, &fault), errors.Is(err, io.EOF):
-		return fmt.Errorf("%s: %w: give the peer port, and TICKETING_PEER_TLS_* if and only if the nodes have them", addr, err)
-	}
-	return fmt.Errorf("%s: %w", addr, err)
+	return nil, controlError(addr, err, request.Kind != wire.ControlStatus && request.Kind != wire.ControlCanStop)
 }

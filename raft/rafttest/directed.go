@@ -156,8 +156,8 @@ func (g *generator) joint() {
 }
 
 // learnerTrap makes three logs that refuse each other, if a learner is ever sent what is not committed: the joint entry is on
-// its leader alone; the next leader lacks it, is heard by the learner alone, and dies (cluster.md, Raft: "else one crash can
-// leave a live majority whose logs refuse each other for ever").
+// its leader alone; the next leader lacks it, is heard by the learner alone, and dies (package raft, Divergences:
+// "a member that is no voter in its own configuration is sent committed entries only").
 func (g *generator) learnerTrap() {
 	g.add(
 		action{delay: settled, op: opReplace, who: who{follower, g.IntN(4)}},

@@ -105,7 +105,7 @@ func (p *process) wall() int64 { return p.s.wallAt(p.host) }
 
 func (p *process) clock() lock.Time { return lock.Time{Mono: int64(p.local()), Wall: p.wall()} }
 
-// start runs a new process on h with what its marker and environment say (cluster.md, Start of a node).
+// start runs a new process on h with what its marker and environment say (server: startFacts.decide).
 func (s *sim) start(h *host) *process {
 	p := &process{s: s, id: len(s.procs), host: h, domain: s.domain.id, alive: true, trueBase: s.now, ppm: h.clockPPM}
 	p.localBase = time.Duration(mix(s.seed+uint64(p.id))%1000) * time.Hour // no two processes' clocks compare
