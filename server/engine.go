@@ -148,7 +148,8 @@ func (e *engine) tick(now lock.Time) (more bool) {
 	return e.manager.Tick(now, tickBudget)
 }
 
-// noteReadiness publishes whether acquires are served, for readers that do not take the engine's lock.
+// noteReadiness publishes whether acquires are served, for readers that do not take the engine's lock. It logs when that changes, and
+// when an election has become the lack of a leader.
 func (e *engine) noteReadiness(now int64) {
 	why := e.authority.unready(now)
 	if e.draining {
@@ -159,7 +160,7 @@ func (e *engine) noteReadiness(now int64) {
 		return
 	}
 	e.unready.Store(&why)
-	if last != nil && (why == "") != (*last == "") {
+	if last != nil && ((why == "") != (*last == "") || why == leaderlessText) {
 		e.events.readiness(why)
 	}
 }

@@ -128,13 +128,18 @@ func (v *events) notAdmitted(addr, why string) {
 	v.write(slog.LevelWarn, "not admitted yet: trying again", slog.String("asked", addr), slog.String("why", why))
 }
 
-// readiness logs that acquires are refused from now on, because of why, or with an empty why that they are served again.
+// readiness logs that acquires are refused from now on, because of why, or with an empty why that they are served again. An election
+// is in order: each planned change of the leader has one.
 func (v *events) readiness(why string) {
-	if why == "" {
+	level := slog.LevelWarn
+	switch why {
+	case "":
 		v.write(slog.LevelInfo, "acquires are served")
 		return
+	case electingText, assumingText:
+		level = slog.LevelInfo
 	}
-	v.write(slog.LevelWarn, "acquires are refused for now", slog.String("why", why))
+	v.write(level, "acquires are refused for now", slog.String("why", why))
 }
 
 // foreignRelease logs a release that comes from another address than the acquire did, for audits.

@@ -59,7 +59,10 @@ func openMember(cfg *Config, plan startDecision, state *stateFile, marker *marke
 		shown: map[raft.Member]uint64{},
 		lived: make(chan struct{}), news: make(chan struct{}, 1), own: shard{wake: func() {}},
 	}
-	m.replica = replica{engine: e, follow: m.followControl, changed: m.tell, installed: m.installedSnapshot, undecided: undecided{giveUp: never}, waiting: plan.mode.waiting()}
+	m.replica = replica{
+		engine: e, follow: m.followControl, changed: m.tell, installed: m.installedSnapshot, undecided: undecided{giveUp: never}, waiting: plan.mode.waiting(),
+		electionPatience: max(leastElectionPatience, 4*int64(cfg.Cluster.ElectionTimeout)), // twice the longest time-out
+	}
 	m.self.Incarnation = freshIncarnation()
 	switch plan.mode {
 	case startBootstrap:

@@ -16,13 +16,15 @@ type replica struct {
 	peers  peerSender
 	node   *raft.Node // nil until this process takes part in Raft
 
-	state     raft.State // as of the last drain
-	tickAt    int64      // mono ns of the node's next tick
-	pauseEnd  int64      // mono ns until which leases of a lost domain may run; 0: no pause
-	undecided undecided
-	controls  []awaitedControl // requests whose entries are not applied yet
-	scratch   []byte           // an encoded command
-	message   raft.Message     // a decoded one
+	state    raft.State // as of the last drain
+	tickAt   int64      // mono ns of the node's next tick
+	pauseEnd int64      // mono ns until which leases of a lost domain may run; 0: no pause
+	// leaderlessAt is since when no leader is known, in mono ns; 0: one is. After electionPatience (ns) that is more than an election.
+	leaderlessAt, electionPatience int64
+	undecided                      undecided
+	controls                       []awaitedControl // requests whose entries are not applied yet
+	scratch                        []byte           // an encoded command
+	message                        raft.Message     // a decoded one
 
 	waiting   string                                 // what a node that does not take part in Raft yet waits for
 	follow    func(now lock.Time, c *raft.Committed) // called for each Control entry that took effect
