@@ -299,5 +299,5 @@ func (r *Registry) abort() Outcome {
 	rep := r.Replacement
 	r.Replacement = nil
 	r.retire(rep.Newcomer, rep.Seat)
-	return Outcome{Result: ResultControlApplied, Seat: rep.Seat, Retired: rep.Newcomer}
+	return Outcome{Result: ResultControlApplied, Seat: rep.Seat, Retired: rep.Newcomer, PeerAddr: rep.PeerAddr}
 }

@@ -46,6 +46,9 @@ func (m *member) change(now lock.Time, request *wire.ControlRequest, answer func
 		if err == nil && o.Result == raft.ResultControlRejected {
 			err = o.Reason
 		}
+		if errors.Is(err, raft.ReasonTooSoon) {
+			err = fmt.Errorf("%w %d s", err, paceSeconds(m.node.Registry(), c.Seat, now.Wall))
+		}
 		if err != nil {
 			answer(m.refusalReply(err))
 			return
@@ -54,6 +57,16 @@ func (m *member) change(now lock.Time, request *wire.ControlRequest, answer func
 		reply.Seat, reply.Member, reply.PeerAddr, reply.ExpiresMillis = uint8(o.Seat), pairOf(o.Member), o.PeerAddr, o.ExpiresMillis
 		answer(reply)
 	})
+}
+
+// paceSeconds is how long the next rejoin of a seat has to wait from wallMillis on, in s, rounded up.
+func paceSeconds(registry *raft.Registry, seat raft.Seat, wallMillis int64) int64 {
+	for _, p := range registry.Paces {
+		if p.Seat == seat {
+			return max(1, (p.LastMillis+p.IntervalMillis-wallMillis+999)/1000)
+		}
+	}
+	return 1
 }
 
 // controlOf translates a request.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"log/slog"
 
 	"ticketing.internal/lock"
@@ -13,6 +14,7 @@ func (m *member) followControl(_ lock.Time, c *raft.Committed) {
 	if c.Control.Kind == raft.ControlServiceOpen {
 		m.ahead.opened()
 	}
+	m.engine.events.replacement(c.Control, &c.Outcome)
 	m.aim()
 	m.ahead.members(m.peerAddrs())
 	if gone := c.Outcome.Retired; !gone.IsZero() {
@@ -61,6 +63,38 @@ func (m *member) trace(e *raft.Event) {
 	case raft.EventImpossible:
 		v.write(slog.LevelError, "a message that the rules exclude was ignored: please report this", slog.String("what", e.Detail), slog.String("from", e.Peer.String()))
 	}
+}
+
+// replacement logs a step of a replacement, which each member does as it applies the entry. That it is over shows in the configuration.
+func (v *events) replacement(c *raft.Control, o *raft.Outcome) {
+	message, newcomer, cause := "", o.Member, ""
+	switch c.Kind {
+	case raft.ControlPrepare:
+		message, cause = "a replacement is prepared", "ticketing cluster replace"
+	case raft.ControlAdmit:
+		message, cause = "the newcomer of a replacement is admitted", "its join credential"
+	case raft.ControlRejoin:
+		message, cause = "the newcomer of a replacement is admitted", "a rejoin after a restart"
+	case raft.ControlAbort:
+		message, newcomer, cause = "a replacement is given up", o.Retired, abortText(c.Cause)
+	default:
+		return
+	}
+	v.write(slog.LevelInfo, message, slog.Int("seat", int(o.Seat)), slog.Uint64("node_id", uint64(newcomer.NodeID)), slog.String("peer", o.PeerAddr), slog.String("cause", cause))
+}
+
+func abortText(c raft.AbortCause) string {
+	switch c {
+	case raft.AbortOperator:
+		return "ticketing cluster abort"
+	case raft.AbortExpired:
+		return "the join credential has ended unused"
+	case raft.AbortSilent:
+		return "the newcomer was silent for 60 s"
+	case raft.AbortSlow:
+		return "the newcomer did not catch up in 10 min"
+	}
+	return fmt.Sprintf("cause %d", c)
 }
 
 // eventAttrs adds who else an event is about, as role, and its detail, as far as there are any.

@@ -77,9 +77,8 @@ func (m *member) memberStatus(info *raft.MemberInfo, st *raft.Status) StatusMemb
 	for _, p := range st.Peers {
 		if p.Member == info.Member && st.State.Role == raft.RoleLeader {
 			match, lag, heard := p.Match, st.Last-min(p.Match, st.Last), int64(p.HeardTicks)*raftTick.Milliseconds()
-			s.LastHeardMs = &heard
-			if p.Match > 0 || p.Heard {
-				s.MatchIndex, s.Lag = &match, &lag
+			if p.Match > 0 || p.Heard { // in this reign: before, HeardTicks counts from its beginning
+				s.MatchIndex, s.Lag, s.LastHeardMs = &match, &lag, &heard
 			}
 		}
 	}
