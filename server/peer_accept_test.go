@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -74,5 +75,36 @@ func TestNodeThatHangsUpInTheHandshake(t *testing.T) {
 	}()
 	if _, err := n.ask(background(t), addr, &wire.ControlRequest{Kind: wire.ControlStatus}, time.Minute); err == nil || !strings.Contains(err.Error(), tlsAdvice) {
 		t.Errorf("%v does not say %q", err, tlsAdvice)
+	}
+}
+
+// Why a node is not let in says what to set, also where the other side's words do not.
+func TestRequestsSayWhatToSet(t *testing.T) {
+	certificates := peerCertificates(t)
+	asker := func(o peerNodeOptions) *peerNode { return newPeerNode(t, newFakeDriver(peerMember(1)), o) }
+	plain, secured := newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{}), newPeerNode(t, newFakeDriver(peerMember(2)), peerNodeOptions{tls: certificates})
+	l, greets := listenRaw(t)
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			defer c.Close()
+			c.Write([]byte("220 no TLS here\r\n"))
+			io.Copy(io.Discard, c)
+		}
+	}()
+	for name, test := range map[string]struct {
+		asks *peerNode
+		addr string
+		want string
+	}{
+		"another secret":               {asker(peerNodeOptions{secrets: clusterSecrets(t, secretB)}), plain.addr().String(), "TICKETING_CLUSTER_SECRET"},
+		"another secret, with TLS":     {asker(peerNodeOptions{tls: certificates, secrets: clusterSecrets(t, secretB)}), secured.addr().String(), "end TLS"},
+		"TLS to a plaintext node":      {asker(peerNodeOptions{tls: certificates}), plain.addr().String(), tlsAdvice},
+		"TLS to another plaintext":     {asker(peerNodeOptions{tls: certificates}), greets, tlsAdvice},
+		"plaintext to a node with TLS": {asker(peerNodeOptions{}), secured.addr().String(), tlsAdvice},
+	} {
+		_, err := test.asks.ask(background(t), test.addr, &wire.ControlRequest{Kind: wire.ControlStatus}, time.Minute)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v does not say %q", name, err, test.want)
+		}
 	}
 }

@@ -34,10 +34,28 @@ func (t *peerTransport) ask(ctx context.Context, addr string, request *wire.Cont
 	r := peerRequester{secrets: t.secrets.Load(), tls: t.tls, role: wire.PeerRoleJoin, identity: t.driver.identity, limits: t.limits}
 	r.limits.handshake = min(r.limits.handshake, patience)
 	reply, err := r.ask(ctx, addr, request)
-	if isEnd(err) && !errors.Is(err, errRequestSent) {
-		err = fmt.Errorf("%w: it hung up in the handshake: look at its log, and %s", err, tlsAdvice)
+	if advice := r.advice(err); advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return reply, err
+}
+
+// advice is what to do about an error of asking a node whose own words do not say it, "" where there is nothing to add.
+func (r *peerRequester) advice(err error) string {
+	var unproved *unprovedRefusal
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, errRequestSent):
+	case errors.As(err, &unproved) && unproved.reason == raft.RefuseSecret && r.tls != nil:
+		return "compare TICKETING_CLUSTER_SECRET there and here, and let nothing between the two end TLS"
+	case unproved != nil && unproved.reason == raft.RefuseSecret:
+		return "compare TICKETING_CLUSTER_SECRET there and here"
+	case errors.As(err, &record):
+		return "its peer port is plaintext, and this node uses TLS there: " + tlsAdvice
+	case isEnd(err):
+		return "it hung up in the handshake: look at its log, and " + tlsAdvice
+	}
+	return ""
 }
 
 // provedRefusal is the refusal of a node that has proved the secret.
