@@ -158,6 +158,7 @@ func (b *Broker) announce() {
 // address has refused the token or failed to prove itself, ErrClosed after Close, and at the end of ctx one that wraps
 // ctx.Err() and says of each address what stands in the way.
 func (b *Broker) WaitReady(ctx context.Context) error {
+	began := b.sys.clock.Now()
 	for {
 		b.mu.Lock()
 		obstacles := b.obstacles()
@@ -178,7 +179,7 @@ func (b *Broker) WaitReady(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for a serving node: %w: %w", ctx.Err(), obstacles)
+			return fmt.Errorf("wait for a serving node: %w: %w", inWords(ctx.Err(), b.sys.clock.Now()-began), obstacles)
 		}
 	}
 }

@@ -42,8 +42,12 @@ func (b *Broker) connect(ctx context.Context, addr string) (*greeted, error) {
 	if !unwatch() && err == nil {
 		err = ctx.Err()
 	}
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	switch {
+	case err == nil || ctx.Err() == nil:
+	case errors.Is(err, context.DeadlineExceeded): // as TLS says it
+		err = inWords(err, handshakeTime)
+	default:
+		err = fmt.Errorf("%w: %w", inWords(ctx.Err(), handshakeTime), err)
 	}
 	if err != nil {
 		raw.Close()
@@ -112,17 +116,10 @@ func startTLS(ctx context.Context, raw net.Conn, config *tls.Config, addr string
 func tlsError(err error) error {
 	var certificate *tls.CertificateVerificationError
 	var alert tls.AlertError
-	if errors.As(err, &certificate) || errors.As(err, &alert) || isRemoteAlert(err) {
+	if errors.As(err, &certificate) || errors.As(err, &alert) || tlsconf.IsAlert(err) {
 		return fmt.Errorf("%w: TLS: %w", ErrAuth, err)
 	}
 	return fmt.Errorf("TLS: %w", err)
-}
-
-// isRemoteAlert reports whether the server ended the TLS session with an alert: it refused our certificate, or the
-// lack of one. In TLS 1.3 that comes with the first read.
-func isRemoteAlert(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 func readGreeting(in *inbox, overTLS bool) (nonce [auth.EncodedNonceSize]byte, err error) {
@@ -139,14 +136,14 @@ func readGreeting(in *inbox, overTLS bool) (nonce [auth.EncodedNonceSize]byte, e
 			return nonce, nil
 		}
 		if err := in.fill(); err != nil {
-			if isRemoteAlert(err) {
+			if tlsconf.IsAlert(err) {
 				return nonce, tlsError(err)
 			}
 			hint := "if the server speaks TLS, set TLS"
 			if overTLS {
 				hint = "the server may want a client certificate"
 			}
-			return nonce, fmt.Errorf("no greeting (%s; if it is no Ticketing server, correct the address): %w", hint, err)
+			return nonce, fmt.Errorf("no greeting (%s; if it is not the client port of a Ticketing server, correct the address): %w", hint, err)
 		}
 	}
 }

@@ -162,11 +162,11 @@ func (b *Broker) obstacles() error {
 		case p.err != nil:
 			err = p.err
 		default:
-			hint := ""
+			hint := "is it the client port?"
 			if b.set.tls == nil {
-				hint = " (if the server speaks TLS, set TLS)"
+				hint = "is it the client port? if the server speaks TLS, set TLS"
 			}
-			err = fmt.Errorf("connect to %s: no answer yet%s", p.addr, hint)
+			err = fmt.Errorf("connect to %s: no answer yet (%s)", p.addr, hint)
 		}
 		if !slices.ContainsFunc(list, func(e error) bool { return e.Error() == err.Error() }) {
 			list = append(list, err)

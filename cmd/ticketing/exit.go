@@ -5,9 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 
 	"ticketing.internal/client"
+	"ticketing.internal/tlsconf"
 	"ticketing.internal/wire"
 )
 
@@ -93,11 +93,9 @@ func joinUnreachable(problems []error, look string) error {
 	return withExit(exitUnreachable, fmt.Errorf("%w\n%s", errors.Join(problems...), look))
 }
 
-// isCertificate reports whether a TLS handshake failed because of a certificate, of either side. A refusal by the other side comes as an
-// alert, which crypto/tls marks only by the operation of the error.
+// isCertificate reports whether a TLS handshake failed because of a certificate, of either side.
 func isCertificate(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
-	var op *net.OpError
-	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &op) && op.Op == "remote error"
+	return errors.As(err, &certificate) || errors.As(err, &authority) || tlsconf.IsAlert(err)
 }
