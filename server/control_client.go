@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"ticketing.internal/auth"
@@ -196,12 +198,12 @@ func (c *ControlClient) do(ctx context.Context, request *wire.ControlRequest) (*
 func (c *ControlClient) unknownSeat(ctx context.Context, seat uint8) error {
 	var status struct{ Members []struct{ Seat int } }
 	if data, err := c.Status(ctx); err == nil && json.Unmarshal(data, &status) == nil && len(status.Members) > 0 {
-		var seats []int
+		var seats []string
 		for _, m := range status.Members {
-			seats = append(seats, m.Seat)
+			seats = append(seats, strconv.Itoa(m.Seat))
 		}
 		slices.Sort(seats)
-		return fmt.Errorf("seat %d: %w; there are %v", seat, ErrUnknownSeat, slices.Compact(seats))
+		return fmt.Errorf("seat %d: %w; its seats are %s", seat, ErrUnknownSeat, strings.Join(slices.Compact(seats), ", "))
 	}
 	return fmt.Errorf("seat %d: %w", seat, ErrUnknownSeat)
 }

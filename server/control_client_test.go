@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -134,8 +136,87 @@ func TestControlWithASilentNode(t *testing.T) {
 	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := controlClient(t, secretA, silent, follower.addr().String()).Transfer(ctx, 0)
-	if want := follower.addr().String() + ": not the leader"; !errors.Is(err, ErrNoLeader) || !strings.Contains(err.Error(), want) {
-		t.Errorf("without a leader: %v; want %q in it", err, want)
+	for _, want := range []string{follower.addr().String() + ": not the leader", "1 of 2 nodes answered, and it does not lead", silent + ": no answer within "} {
+		if !errors.Is(err, ErrNoLeader) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "deadline") {
+			t.Errorf("without a leader: %v; want %q in it", err, want)
+		}
+	}
+}
+
+// Nobody is told to give a cluster up because of the nodes that could not be asked, or that wait for something else.
+func TestControlTellsWhyNobodyLeads(t *testing.T) {
+	waits := func(id raft.NodeID, why string) string {
+		return answering(t, id, func(r *wire.ControlRequest) *wire.ControlReply {
+			if r.Kind != wire.ControlStatus {
+				return &wire.ControlReply{Code: wire.ControlNotLeader, Text: "raft: not the leader"}
+			}
+			return &wire.ControlReply{Code: wire.ControlNotLeader, Text: "raft: not the leader", Data: []byte(`{"why_not_ready":"` + why + `"}`)}
+		}).addr().String()
+	}
+	cutOff, alone := waits(1, "no leader is known; "+majorityAdvice), waits(2, "bootstrap: seat 3 is missing")
+	for name, test := range map[string]struct {
+		peers    []string
+		headline string
+		lines    []string
+	}{
+		"all answer":       {[]string{cutOff, alone}, "2 of 2 nodes answered, and none leads; " + majorityAdvice, []string{cutOff + ": no leader is known", alone + ": bootstrap: seat 3 is missing"}},
+		"some answer":      {[]string{cutOff, "127.0.0.1:1"}, "1 of 2 nodes answered, and it does not lead; ask the others from where they can be reached before you give the cluster up", []string{cutOff + ": no leader is known; " + majorityAdvice}},
+		"a bootstrap":      {[]string{alone}, "1 of 1 nodes answered, and it does not lead", []string{alone + ": bootstrap: seat 3 is missing"}},
+		"a part of a boot": {[]string{alone, "127.0.0.1:1"}, "1 of 2 nodes answered, and it does not lead; ask the others from where they can be reached before you give the cluster up", []string{alone + ": bootstrap: seat 3 is missing"}},
+	} {
+		for _, kind := range []wire.ControlKind{wire.ControlStatus, wire.ControlTransfer} {
+			_, err := controlClient(t, secretA, test.peers...).round(background(t), &wire.ControlRequest{Kind: kind})
+			if !errors.Is(err, ErrNoLeader) {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if want := ErrNoLeader.Error() + ": " + test.headline; lines[0] != want {
+				t.Errorf("%s, %v: %q; want %q", name, kind, lines[0], want)
+			}
+			for _, want := range test.lines {
+				if !slices.Contains(lines[1:], want) {
+					t.Errorf("%s, %v: no %q in %q", name, kind, want, lines[1:])
+				}
+			}
+		}
+	}
+}
+
+func TestControlOfASeatThatIsNone(t *testing.T) {
+	leader := answering(t, 1, func(r *wire.ControlRequest) *wire.ControlReply {
+		if r.Kind == wire.ControlStatus {
+			return &wire.ControlReply{Code: wire.ControlDone, Data: []byte(`{"members":[{"seat":2},{"seat":1},{"seat":3},{"seat":2}]}`)}
+		}
+		return &wire.ControlReply{Code: wire.ControlRejected, Reason: uint8(raft.ReasonUnknownSeat), Text: "unknown seat"}
+	})
+	_, _, err := controlClient(t, secretA, leader.addr().String()).CanStop(background(t), 4)
+	if want := "seat 4: the cluster has no such seat; its seats are 1, 2, 3"; !errors.Is(err, ErrUnknownSeat) || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+// A question has no effect that could be unknown.
+func TestControlQuestionWithoutAnAnswer(t *testing.T) {
+	for kind, want := range map[wire.ControlKind]error{wire.ControlStatus: ErrClusterUnreachable, wire.ControlCanStop: ErrClusterUnreachable, wire.ControlAbort: ErrOutcomeUnknown} {
+		ctx, cancel := context.WithCancel(context.Background())
+		n := answering(t, 1, func(*wire.ControlRequest) *wire.ControlReply { cancel(); return nil })
+		if _, err := controlClient(t, secretA, n.addr().String()).round(ctx, &wire.ControlRequest{Kind: kind}); !errors.Is(err, want) {
+			t.Errorf("%v: %v; want %v", kind, err, want)
+		}
+	}
+}
+
+// A certificate that is refused is told before the nodes that could be asked.
+func TestControlTellsOfACertificate(t *testing.T) {
+	refused := controlError("b:1", &tls.CertificateVerificationError{Err: errors.New("unknown authority")}, false)
+	alert := controlError("c:1", &net.OpError{Op: "remote error", Err: tls.AlertError(42)}, true)
+	dial := controlError("a:1", &net.OpError{Op: "dial", Err: errors.New("refused")}, false)
+	for _, certificate := range []error{refused, alert} {
+		err := worst([]error{dial, &notLeading{"d:1", "not the leader"}, certificate})
+		if !errors.Is(err, ErrPeerCertificate) || !strings.HasPrefix(err.Error(), ErrPeerCertificate.Error()+"\n") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -138,19 +140,28 @@ func (e *adminEndpoint) get(ctx context.Context, path string) ([]byte, error) {
 		if code := exitCode(err); code == exitAuth {
 			return nil, withExit(code, err)
 		}
-		return nil, withExit(exitUnreachable, err)
+		return nil, withExit(exitUnreachable, e.inTime(err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
 	switch {
 	case err != nil:
-		return nil, withExit(exitUnreachable, fmt.Errorf("reading the answer of %s: %w", e.url, err))
+		return nil, withExit(exitUnreachable, fmt.Errorf("reading the answer of %s: %w", e.url, e.inTime(err)))
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
 		return nil, withExit(exitAuth, fmt.Errorf("%s refuses: %s; set TICKETING_ADMIN_TOKEN", e.url, response.Status))
 	case response.StatusCode != http.StatusOK:
 		return nil, withExit(exitUnreachable, fmt.Errorf("%s answers %s: %.200q", e.url, response.Status, body))
 	}
 	return body, nil
+}
+
+// inTime returns err, or for one about a deadline the time that there was.
+func (e *adminEndpoint) inTime(err error) error {
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() {
+		return fmt.Errorf("%s: no answer within %v", e.url, e.flags.http.Timeout)
+	}
+	return err
 }
 
 // nodeStatus is the part of /status that is shown to people.
@@ -176,16 +187,23 @@ type nodeStatus struct {
 		Lag         *uint64 `json:"lag"` // null, as the next, where the node does not know
 		LastHeardMs *uint64 `json:"last_heard_ms"`
 	} `json:"members"`
-	Replacement *struct {
-		Seat   int    `json:"seat"`
-		NodeID uint32 `json:"node_id"`
-		Phase  string `json:"phase"`
-	} `json:"replacement"`
-	HeldKeys    uint64  `json:"held_keys"`
-	Waiters     *uint64 `json:"waiters"` // null on a follower
-	Connections uint64  `json:"connections"`
-	Token       string  `json:"token"`
-	Uptime      float64 `json:"uptime_s"`
+	Replacement *replacement `json:"replacement"` // null: none is under way
+	HeldKeys    uint64       `json:"held_keys"`
+	Waiters     *uint64      `json:"waiters"` // null on a follower
+	Connections uint64       `json:"connections"`
+	Token       string       `json:"token"`
+	Uptime      float64      `json:"uptime_s"`
+}
+
+// replacement is the replacement of a node, under way.
+type replacement struct {
+	Seat   int    `json:"seat"`
+	NodeID uint32 `json:"node_id"`
+	Phase  string `json:"phase"`
+}
+
+func (r *replacement) String() string {
+	return fmt.Sprintf("seat %d by node %d: %s", r.Seat, r.NodeID, plain(r.Phase))
 }
 
 // status returns /status, decoded and as it was sent.

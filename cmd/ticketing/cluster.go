@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -33,11 +34,16 @@ func asksCluster(c *command, check func() error, ask func(context.Context, *proc
 		"TICKETING_CLUSTER_SECRET the cluster secret (or TICKETING_CLUSTER_SECRET_FILE)",
 		"TICKETING_PEER_TLS_CERT PEM file, where nodes use TLS; with TICKETING_PEER_TLS_KEY and TICKETING_PEER_TLS_CA",
 	}
-	c.exits = append(c.exits, "64 usage", "69 no node reachable, or none that leads", "76 whether it took effect is not known",
+	c.args = strings.TrimSpace(c.args + " [--peer HOST[:PORT]]")
+	c.exits = append(c.exits, "69 no node reachable, or none that leads",
 		"77 another cluster secret, a certificate, or none where nodes use TLS", "78 configuration")
+	slices.Sort(c.exits)
 	c.run = func(p *process, args arguments) error {
 		if err := noArguments(args); err != nil {
 			return err
+		}
+		if f.timeout <= 0 {
+			return usageError("--timeout %v: want a duration above 0s", f.timeout)
 		}
 		if check != nil {
 			if err := check(); err != nil {
@@ -141,15 +147,13 @@ func clusterError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, server.ErrClusterSecret), errors.Is(err, server.ErrNodesUseTLS):
+	case errors.Is(err, server.ErrClusterSecret), errors.Is(err, server.ErrNodesUseTLS), errors.Is(err, server.ErrPeerCertificate):
 		return withExit(exitAuth, err)
 	case errors.Is(err, server.ErrOutcomeUnknown):
 		return withExit(exitIndeterminate, err)
-	case errors.Is(err, server.ErrNoLeader):
-		return withExit(exitUnreachable, err)
-	case isCertificate(err):
-		return withExit(exitAuth, err)
-	case errors.Is(err, server.ErrClusterUnreachable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, server.ErrUnknownSeat):
+		return withExit(exitUsage, err)
+	case errors.Is(err, server.ErrNoLeader), errors.Is(err, server.ErrClusterUnreachable):
 		return withExit(exitUnreachable, err)
 	}
 	return err

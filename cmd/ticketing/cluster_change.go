@@ -9,8 +9,12 @@ import (
 	"ticketing.internal/server"
 )
 
-// rejected is the exit code of what a leader refuses.
-const rejected = "1 rejected: it had no effect"
+// Exit codes of what changes a cluster, or is about a seat.
+const (
+	rejected       = "1 rejected: it had no effect"
+	usageOrSeat    = "64 usage, or a seat that the cluster does not have"
+	unknownOutcome = "76 whether it took effect is not known"
+)
 
 func clusterReplaceCommand() *command {
 	flags := newFlags("cluster replace")
@@ -19,7 +23,10 @@ func clusterReplaceCommand() *command {
 	valid := flags.Duration("valid", 15*time.Minute, "how long the credential holds")
 	asJSON := flags.Bool("json", false, "print JSON")
 	check := func() error {
-		if *seat < 1 || *seat > 5 || *addr == "" {
+		if err := checkSeat(flags, "seat", *seat); err != nil {
+			return err
+		}
+		if *seat == 0 || *addr == "" {
 			return usageError("--seat (1 to 5) and --peer-addr are required")
 		}
 		if err := server.CheckPeerAddress(*addr); err != nil {
@@ -32,10 +39,11 @@ func clusterReplaceCommand() *command {
 	}
 	return asksCluster(&command{
 		name:    "cluster replace",
+		args:    "--seat SEAT --peer-addr HOST:PORT",
 		summary: "prepare the replacement of a node, and print the join credential of the new one",
 		details: "The new process is started with the credential as TICKETING_JOIN. It joins, catches up, and takes the seat over;\n" +
 			"then the old process, if it still runs, ends.",
-		exits:   []string{"0 done", rejected},
+		exits:   []string{"0 done", rejected, usageOrSeat, unknownOutcome},
 		example: "ticketing cluster replace --seat 2 --peer-addr 10.0.0.9:5325 --peer 10.0.0.1:5325",
 		flags:   flags,
 	}, check, func(ctx context.Context, p *process, client *server.ControlClient) error {
@@ -58,7 +66,7 @@ func clusterAbortCommand() *command {
 		name:    "cluster abort",
 		summary: "give up the replacement under way",
 		details: "That is possible until the newcomer's configuration is in the log; from then on a replacement goes forward only.",
-		exits:   []string{"0 done", rejected},
+		exits:   []string{"0 done", rejected, "64 usage", unknownOutcome},
 		example: "ticketing cluster abort --peer 10.0.0.1:5325",
 		flags:   newFlags("cluster abort"),
 	}, nil, func(ctx context.Context, p *process, client *server.ControlClient) error {
@@ -72,8 +80,9 @@ func clusterTransferCommand() *command {
 	to := flags.Int("to", 0, "the `seat` of the node that is to lead; without it the most up-to-date one")
 	return asksCluster(&command{
 		name:    "cluster transfer",
+		args:    "[--to SEAT]",
 		summary: "let another node lead",
-		exits:   []string{"0 the transfer has begun, or the node leads already", rejected},
+		exits:   []string{"0 the transfer has begun, or the node leads already", rejected, usageOrSeat, unknownOutcome},
 		example: "ticketing cluster transfer --to 3 --peer 10.0.0.1:5325",
 		flags:   flags,
 	}, func() error { return checkSeat(flags, "to", *to) }, func(ctx context.Context, p *process, client *server.ControlClient) error {
@@ -91,8 +100,9 @@ func clusterCanStopCommand() *command {
 	asJSON := flags.Bool("json", false, "print JSON")
 	return asksCluster(&command{
 		name:    "cluster can-stop",
+		args:    "[--seat SEAT]",
 		summary: "say whether a node may stop now without taking the majority along",
-		exits:   []string{"0 it may", "1 it may not, and why"},
+		exits:   []string{"0 it may", "1 it may not, and why", usageOrSeat},
 		example: "ticketing cluster can-stop --seat 2 --peer 10.0.0.2:5325 && systemctl reboot",
 		flags:   flags,
 	}, func() error { return checkSeat(flags, "seat", *seat) }, func(ctx context.Context, p *process, client *server.ControlClient) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ func (s seatsFlag) Set(text string) error {
 	seat, err := strconv.Atoi(number)
 	switch {
 	case !ok || err != nil:
-		return errors.New("not a seat")
+		return usageError("want N=HOST:PORT, such as 1=10.0.0.1:5325")
 	case seat < 1 || seat > 5:
 		return usageError("a cluster has 3 or 5 nodes, in the seats 1 to 3 or 1 to 5")
 	case s[seat] != "":
@@ -41,6 +40,7 @@ func (s seatsFlag) Set(text string) error {
 func clusterInitCommand() *command {
 	c := &command{
 		name:    "cluster init",
+		args:    "--seat 1=HOST:PORT --seat 2=HOST:PORT --seat 3=HOST:PORT",
 		summary: "print the bootstrap credential of a new cluster",
 		details: "All first nodes are given the same credential as TICKETING_BOOTSTRAP, and each its own TICKETING_SEAT. Every one of\n" +
 			"them has to take part before it ends. It is a secret, and good for one bootstrap: after a failed one make another.\n" +
@@ -59,6 +59,9 @@ func clusterInitCommand() *command {
 	c.run = func(p *process, args arguments) (err error) {
 		if err := noArguments(args); err != nil {
 			return err
+		}
+		if d.TokenFloor > server.MaxTokenFloor {
+			return usageError("--token-floor %d: at most %d (2^62) is allowed", d.TokenFloor, uint64(server.MaxTokenFloor))
 		}
 		if d.Secrets, err = p.clusterSecrets(); err != nil {
 			return err

@@ -51,12 +51,18 @@ func TestClusterCommands(t *testing.T) {
 
 	control(exitOK, []string{"status"}, "serving    yes", leader.client)
 	control(exitOK, []string{"can-stop"}, "yes: "+named(c.nodes[0])+" may stop")
-	control(exitNegative, []string{"can-stop", "--seat", "4"}, "no: unknown seat")
+	control(exitUsage, []string{"can-stop", "--seat", "4"}, "seat 4: the cluster has no such seat; its seats are 1, 2, 3")
 	control(exitUsage, []string{"can-stop", "--seat", "6"}, "--seat 6: a seat is 1 to 5")
 	control(exitUsage, []string{"transfer", "--to", "0"}, "--to 0: a seat is 1 to 5")
 	control(exitUsage, []string{"can-stop", "2"}, "takes no arguments")
 	control(exitOK, []string{"transfer", "--to", seat(leader)}, named(leader)+" leads already")
-	control(exitNegative, []string{"transfer", "--to", "4"}, "rejected: unknown seat")
+	control(exitUsage, []string{"transfer", "--to", "4"}, "seat 4: the cluster has no such seat")
+	control(exitUsage, []string{"replace", "--seat", "4", "--peer-addr", "10.0.0.9:5325"}, "seat 4: the cluster has no such seat")
+	control(exitUsage, []string{"replace", "--seat", "9", "--peer-addr", "10.0.0.9:5325"}, "--seat 9: a seat is 1 to 5")
+	control(exitUsage, []string{"replace", "--seat", "two"}, `--seat "two": want a number`)
+	for _, timeout := range []string{"0s", "-1s"} {
+		control(exitUsage, []string{"status", "--timeout", timeout}, "--timeout "+timeout+": want a duration above 0s")
+	}
 	control(exitNegative, []string{"abort"}, "rejected: no such replacement is under way")
 	control(exitUsage, []string{"replace", "--seat", "2"}, "--peer-addr are required")
 	control(exitUsage, []string{"replace", "--seat", "2", "--peer-addr", "10.0.0.9"}, `--peer-addr "10.0.0.9": want host:port`)
@@ -71,6 +77,12 @@ func TestClusterCommands(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.stdout), &prepared); err != nil || prepared.Seat != 2 || prepared.PeerAddr != "10.0.0.9:5325" ||
 		!regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(prepared.Domain) || !isUTC(prepared.Expires) || !strings.HasPrefix(prepared.Credential, "tkj1.") {
 		t.Errorf("replace --json: %v in %s", err, o.stdout)
+	}
+	const shown = `replacement:? seat 2 by node 4: prepared`
+	for _, args := range [][]string{{"cluster", "status", "--peer", leader.peer}, {"status", "--admin", leader.admin}, {"status", "--admin", leader.admin, "--admin", others[0].admin}} {
+		if o := run(t, []string{"TICKETING_CLUSTER_SECRET=" + chaosSecret}, args...); len(regexp.MustCompile(shown).FindAllString(strings.Join(strings.Fields(o.stdout), " "), -1)) != 1 {
+			t.Errorf("%q does not show the replacement once:\n%s%s", args, o.stdout, o.stderr)
+		}
 	}
 	control(exitNegative, []string{"can-stop", "--seat", "1"}, "no: seat 2 is being replaced by node 4 (prepared)", "cluster abort")
 	control(exitNegative, []string{"replace", "--seat", "3", "--peer-addr", "10.0.0.9:5325"}, "rejected: a replacement is under way")
@@ -105,9 +117,9 @@ func TestClusterCommands(t *testing.T) {
 	var leaderless outcome
 	eventually(t, "the last node to say that nobody leads", func() bool {
 		leaderless = c.control("status", "--timeout", "1s") // on a busy machine that can be too short to be answered
-		return strings.Contains(leaderless.stderr, "has no leader that serves")
+		return strings.Contains(leaderless.stderr, "cluster init --after-loss")
 	})
-	leaderless.said(t, "status --timeout 1s", exitUnreachable, "cluster init --after-loss", leader.peer, others[0].peer+": ")
+	leaderless.said(t, "status --timeout 1s", exitUnreachable, "1 of 3 nodes answered, and it does not lead", leader.peer, others[0].peer+": ")
 	c.kill(leader)
 	control(exitUnreachable, []string{"status"}, "no node of the cluster can be reached", "connection refused")
 }
@@ -130,11 +142,13 @@ func TestClusterInit(t *testing.T) {
 		{"a seat left out", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "4=c:3"}, exitUsage, "seat 3 is missing"},
 		{"no port", chaosSecret, []string{"--seat", "1=a", "--seat", "2=b:2", "--seat", "3=c:3"}, exitUsage, `seat 1="a": want host:port`},
 		{"a seat twice", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "2=c:3"}, exitUsage, `--seat "2=c:3": seat 2 is given twice, the first time as b:2`},
-		{"no seat", chaosSecret, []string{"--seat", "a:1"}, exitUsage, `--seat "a:1": want a N=HOST:PORT`},
+		{"no seat", chaosSecret, []string{"--seat", "a:1"}, exitUsage, `--seat "a:1": want N=HOST:PORT, such as`},
 		{"a seat too many", chaosSecret, []string{"--seat", "6=a:1"}, exitUsage, `--seat "6=a:1": a cluster has 3 or 5 nodes`},
 		{"loopback and others", chaosSecret, []string{"--seat", "1=127.0.0.1:1", "--seat", "2=10.0.0.2:2", "--seat", "3=c:3"}, exitUsage,
 			"127.0.0.1:1 is reached from its own machine alone, but there is 10.0.0.2:2 too"},
-		{"a wildcard", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=:2", "--seat", "3=c:3"}, exitUsage, `seat 2=":2": want host:port`},
+		{"a wildcard", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=:2", "--seat", "3=c:3"}, exitUsage, `seat 2=":2": want host:port with a host that`},
+		{"no port that there is", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:99999", "--seat", "3=c:3"}, exitUsage, `seat 2="b:99999": want host:port, with a port from 1 to 65535`},
+		{"a floor that is too high", chaosSecret, []string{"--token-floor", "18446744073709551615", "--seat", "1=a:1"}, exitUsage, "--token-floor 18446744073709551615: at most "},
 		{"a short secret", "short", []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitConfig, "TICKETING_CLUSTER_SECRET: "},
 		{"no secret", "", []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitConfig, "TICKETING_CLUSTER_SECRET is not set"},
 		{"all", chaosSecret, []string{"--seat", "1=a:1", "--seat", "2=b:2", "--seat", "3=c:3"}, exitOK, "tkb1."},
@@ -252,10 +266,12 @@ func TestClusterCommandsThatReachNobody(t *testing.T) {
 		{"another secret", plain, []string{"TICKETING_CLUSTER_SECRET=another secret of the tests"}, exitAuth, []string{"compare TICKETING_CLUSTER_SECRET"}},
 		{"TLS to plaintext", plain, with(ca.peerTLS("eager", time.Hour)...), exitUnreachable, []string{"TICKETING_PEER_TLS_* if and only if the nodes have them"}},
 		{"plaintext to TLS", secured, with(), exitAuth, []string{"the node uses TLS, and this command does not: set TICKETING_PEER_TLS_CERT"}},
+		{"a missing certificate", secured, with("TICKETING_PEER_TLS_CERT=/none", "TICKETING_PEER_TLS_KEY=/none", "TICKETING_PEER_TLS_CA=/none"), exitConfig,
+			[]string{`TICKETING_PEER_TLS_CERT="/none"`, "no such file"}},
 		{"an expired certificate", secured, with(ca.peerTLS("expired", -time.Hour)...), exitAuth,
 			[]string{"expired certificate: the node refuses the certificate in TICKETING_PEER_TLS_CERT"}},
 		{"a CA that the nodes do not know", secured, with(newNodeCA(t, "others").peerTLS("stranger", time.Hour)...), exitAuth,
-			[]string{"unknown authority: compare TICKETING_PEER_TLS_CA"}},
+			[]string{": a certificate was refused: ", "unknown authority: compare TICKETING_PEER_TLS_CA"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, command := range [][]string{

@@ -16,7 +16,7 @@ func clusterStatusCommand() *command {
 	return asksCluster(&command{
 		name:    "cluster status",
 		summary: "show the cluster as its leader sees it",
-		exits:   []string{"0 done"},
+		exits:   []string{"0 done", "64 usage"},
 		example: "ticketing cluster status --peer 10.0.0.1:5325",
 		flags:   flags,
 	}, nil, func(ctx context.Context, p *process, client *server.ControlClient) error {
@@ -43,7 +43,7 @@ func printCluster(w io.Writer, s nodeStatus) error {
 	fmt.Fprintf(t, "serving\t%s\n", readiness(s))
 	fmt.Fprintf(t, "held keys\t%d\n", s.HeldKeys)
 	if r := s.Replacement; r != nil {
-		fmt.Fprintf(t, "replacement\tseat %d by node %d: %s\n", r.Seat, r.NodeID, plain(r.Phase))
+		fmt.Fprintf(t, "replacement\t%v\n", r)
 	}
 	t.Flush()
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -73,7 +73,16 @@ func parseFlags(fs *flag.FlagSet, args []string) (arguments, error) {
 			if want == "duration" {
 				want = "duration with its unit, such as 500ms, 30s or 1m30s"
 			}
-			return rest, usageError("--%s %q: want a %s", name, value, want)
+			if getter, ok := f.Value.(flag.Getter); ok {
+				switch getter.Get().(type) {
+				case int, uint64:
+					want = "number"
+				}
+			}
+			if want != strings.ToUpper(want) { // a word, and no picture of the value
+				want = "a " + want
+			}
+			return rest, usageError("--%s %q: want %s", name, value, want)
 		}
 	}
 	return rest, nil

@@ -9,7 +9,7 @@ import (
 func genTokenCommand() *command {
 	c := &command{
 		name:    "gen-token",
-		summary: "print a random secret for TICKETING_TOKEN or TICKETING_ADMIN_TOKEN",
+		summary: "print a random secret for TICKETING_TOKEN, TICKETING_ADMIN_TOKEN or TICKETING_CLUSTER_SECRET",
 		details: "256 random bits in base64url, so that it needs no quoting in a shell or an environment file.",
 		exits:   []string{"0 done"},
 		example: "(umask 077; ticketing gen-token > token)\nTICKETING_TOKEN_FILE=token ticketing server",

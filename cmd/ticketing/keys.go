@@ -16,7 +16,8 @@ func keysCommand() *command {
 		name:    "keys",
 		args:    "[--prefix P] [--held-longer 10s]",
 		summary: "list who holds what, since when, until when, and how many wait",
-		details: "The list is read page by page while locks come and go. Tokens are shown with the admin token alone.",
+		details: "The list is read page by page while locks come and go. Tokens are shown with the admin token alone.\n" +
+			"Of several admin endpoints the leader's is asked, or without a leader the first that answers.",
 		environ: adminEnviron(),
 		exits:   append([]string{"0 done"}, adminExits()...),
 		example: "ticketing keys --prefix billing- --held-longer 1m",
@@ -25,7 +26,7 @@ func keysCommand() *command {
 	f.register(c.flags)
 	prefix := c.flags.String("prefix", "", "only keys that begin with `text`")
 	heldLonger := c.flags.Duration("held-longer", 0, "only keys held for longer than `duration`")
-	limit := c.flags.Int("limit", 0, "at most so `many` keys; 0: all")
+	limit := c.flags.Int("limit", 0, "at most `N` keys; 0: all")
 	asJSON := c.flags.Bool("json", false, "print JSON")
 	c.run = func(p *process, args arguments) error {
 		if len(args.all()) > 0 {

@@ -101,6 +101,9 @@ func printNode(w io.Writer, s nodeStatus) error {
 			row(fmt.Sprintf("seat %d", m.Seat), fmt.Sprintf("%s  clients %s  peers %s  lag %s", plain(m.Role), plain(m.ClientAddr), plain(m.PeerAddr), count(m.Lag)))
 		}
 	}
+	if s.Replacement != nil {
+		row("replacement", s.Replacement)
+	}
 	row("held keys", s.HeldKeys)
 	row("waiters", count(s.Waiters))
 	row("connections", s.Connections)
@@ -109,17 +112,21 @@ func printNode(w io.Writer, s nodeStatus) error {
 	return t.Flush()
 }
 
-// printNodes prints a line for each endpoint, and below the table, where there is room for it, why an endpoint is not ready.
+// printNodes prints a line for each endpoint, and below the table, where there is room for it, replacements and why an endpoint is not
+// ready.
 func printNodes(w io.Writer, nodes []nodeReport) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ADMIN\tROLE\tREADY\tSEAT\tTERM\tLEADER\tHELD\tWAITERS\tCONNECTIONS\tUP\n")
-	var reasons []string
+	var reasons, replacements []string
 	for _, n := range nodes {
 		s, ready := n.status, "yes"
 		if n.Error != "" {
 			fmt.Fprintf(t, "%s\t-\tno\t-\t-\t-\t-\t-\t-\t-\n", n.Admin)
 			reasons = append(reasons, fmt.Sprintf("%s: %s", n.Admin, plainText(n.Error)))
 			continue
+		}
+		if s.Replacement != nil && !slices.Contains(replacements, s.Replacement.String()) {
+			replacements = append(replacements, s.Replacement.String())
 		}
 		if !s.Ready {
 			ready = "no"
@@ -128,10 +135,13 @@ func printNodes(w io.Writer, nodes []nodeReport) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%d\t%s\t%d\t%s\n", n.Admin, plain(s.Role), ready, s.Seat, s.Term, leaderOf(s),
 			s.HeldKeys, count(s.Waiters), s.Connections, uptime(s))
 	}
-	if err := t.Flush(); err != nil || len(reasons) == 0 {
-		return err
+	err := t.Flush()
+	if len(replacements) > 0 {
+		_, err = fmt.Fprintf(w, "\nreplacement:\n  %s\n", strings.Join(replacements, "\n  "))
 	}
-	_, err := fmt.Fprintf(w, "\nnot ready:\n  %s\n", strings.Join(reasons, "\n  "))
+	if len(reasons) > 0 {
+		_, err = fmt.Fprintf(w, "\nnot ready:\n  %s\n", strings.Join(reasons, "\n  "))
+	}
 	return err
 }
 
