@@ -12,7 +12,7 @@ type overdue time.Duration
 
 // Error says how long.
 func (o overdue) Error() string {
-	return fmt.Sprintf("gave up after %v", time.Duration(o).Round(time.Millisecond))
+	return fmt.Sprintf("gave up after %v", time.Duration(o).Round(10*time.Millisecond))
 }
 
 func (o overdue) Unwrap() error { return context.DeadlineExceeded }

@@ -56,10 +56,11 @@ type silence struct {
 }
 
 func (s *silence) Error() string {
+	waited := s.waited.Round(10 * time.Millisecond)
 	if s.sent {
-		return fmt.Sprintf("no answer came back within %v", s.waited.Round(time.Millisecond))
+		return fmt.Sprintf("no answer came back within %v", waited)
 	}
-	return fmt.Sprintf("no answer within %v: does the node run, and can its peer port be reached from here?", s.waited.Round(time.Millisecond))
+	return fmt.Sprintf("no answer within %v: is this the peer port of a node that runs, and can it be reached from here?", waited)
 }
 
 func (s *silence) Unwrap() error {
@@ -84,8 +85,8 @@ func worst(problems []error) error {
 	return fmt.Errorf("%w\n%w", ErrClusterUnreachable, all)
 }
 
-// leaderless says how many nodes answered. What to do without a majority is its advice only if all did, and one of them says that it
-// is out of reach: what a node that is cut off says is said below, in its own name.
+// leaderless says how many nodes answered. What to do without a majority is its advice only if one of them says that it is out of reach,
+// and all answered: what a node says that is cut off stands below, in its own name.
 func leaderless(problems []error) error {
 	var answers []*notLeading
 	stranded := false
@@ -101,9 +102,10 @@ func leaderless(problems []error) error {
 		found = fmt.Sprintf("1 of %d nodes answered, and it does not lead", len(problems))
 	}
 	switch {
+	case !stranded:
 	case len(answers) < len(problems):
 		found += "; ask the others from where they can be reached before you give the cluster up"
-	case stranded:
+	default:
 		found += "; " + majorityAdvice
 		for _, n := range answers {
 			n.why = strings.TrimSuffix(n.why, "; "+majorityAdvice)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,12 @@ func TestClusterHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help", "cluster"}, {"cluster", "--help"}, {"cluster", "-h"}, {"cluster", "help"}} {
 		run(t, nil, args...).said(t, strings.Join(args, " "), exitOK, "Usage: ticketing cluster init", "Usage: ticketing cluster can-stop")
+	}
+	for _, c := range clusterCommands() {
+		changes := slices.Contains([]string{"cluster replace", "cluster abort", "cluster transfer"}, c.name)
+		if slices.Contains(c.exits, unknownOutcome) != changes || !slices.IsSorted(c.exits) {
+			t.Errorf("%s ends with %q; an unknown outcome has what changes a cluster, and that alone", c.name, c.exits)
+		}
 	}
 	run(t, nil, "cluster").said(t, "cluster alone", exitUsage, "ticketing help cluster")
 	run(t, nil, "cluster", "stat").said(t, "cluster stat", exitUsage, "did you mean cluster status?")
