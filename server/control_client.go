@@ -30,6 +30,7 @@ type ControlConfig struct {
 type ControlClient struct {
 	peers     []string
 	requester peerRequester
+	clock     *clock
 }
 
 // CheckPeerAddress reports what is wrong with addr, as the address at which other nodes or a command reach a peer port.
@@ -70,7 +71,7 @@ func NewControlClient(cfg ControlConfig) (*ControlClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlClient{peers: slices.Clone(cfg.Peers)}
+	c := &ControlClient{peers: slices.Clone(cfg.Peers), clock: newClock()}
 	c.requester = peerRequester{
 		secrets: secrets, role: wire.PeerRoleControl, limits: peerLimits{}.withDefaults(),
 		identity: func(raft.Member) peerIdentity { return peerIdentity{} },
@@ -259,14 +260,14 @@ func (c *ControlClient) askNext(ctx context.Context, addr string, others int, re
 	if deadline, ok := ctx.Deadline(); ok {
 		r.limits.handshake = min(r.limits.handshake, untilDeadline(deadline)/time.Duration(others+1))
 	}
-	begin := time.Now()
+	began := c.clock.mono()
 	reply, err := r.ask(ctx, addr, request)
 	if err == nil {
 		return reply, nil
 	}
 	var network net.Error
 	if errors.As(err, &network) && network.Timeout() || errors.Is(err, net.ErrClosed) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = &silence{time.Since(begin), errors.Is(err, errRequestSent)}
+		err = &silence{time.Duration(c.clock.mono() - began), errors.Is(err, errRequestSent)}
 	}
 	return nil, controlError(addr, err, request.Kind != wire.ControlStatus && request.Kind != wire.ControlCanStop)
 }

@@ -53,7 +53,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	stranger, _ := selfSigned(t)
 	s := startTestServer(t, "TICKETING_TLS_CERT="+cert, "TICKETING_TLS_KEY="+key)
 	url := strings.Replace(admin(s), "http://", "https://", 1)
-	s.run("acquire", "--wait", "100ms", "k").said(t, "plaintext to a TLS port", exitUnreachable, "if the server speaks TLS, set TLS")
+	s.run("acquire", "--wait", "100ms", "k").said(t, "plaintext to a TLS port", exitUnreachable, "is it the client port? if the server speaks TLS, set TLS")
 	for _, c := range []struct {
 		name    string
 		environ string
