@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What a node does not know is no number.
@@ -56,5 +59,19 @@ func TestStatusKeepsItsColumns(t *testing.T) {
 		if !strings.Contains(reasons, want) {
 			t.Errorf("no %q below the table:\n%s", want, reasons)
 		}
+	}
+}
+
+// A port that takes connections and says nothing is told in words, with the time it was given.
+func TestAdminEndpointThatIsSilent(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	e := adminEndpoint{"http://" + silent.Addr().String(), &adminFlags{http: &http.Client{Timeout: 20 * time.Millisecond}}}
+	_, _, err = e.status(t.Context())
+	if want := e.url + ": no answer within 20ms"; err == nil || err.Error() != want || exitCode(err) != exitUnreachable {
+		t.Errorf("%v (exit code %d); want %s", err, exitCode(err), want)
 	}
 }
