@@ -2,7 +2,9 @@ package server
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +26,15 @@ type testCluster struct {
 	nodes      []*testServer
 }
 
-// freeAddr is a loopback address with a port that nobody listens on.
+// freeAddr is a loopback address with a port that nobody listens on. On Linux its host is one that nobody else has, for else somebody could be
+// given the port before it is listened on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
+	}
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
