@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"ticketing.internal/raft"
 	"ticketing.internal/wire"
@@ -14,7 +15,8 @@ import (
 type letter struct {
 	from, to raft.NodeID
 	message  *raft.Message
-	edited   bool // message was changed
+	edited   bool          // message was changed
+	delay    time.Duration // it passes that much later, and what follows on its connection after it
 }
 
 // firstID is the NodeId of a node that took part in the bootstrap.
@@ -140,6 +142,7 @@ func (g *gates) filter(dst io.Writer, src io.Reader, from, to raft.NodeID) {
 			if !g.pass(&l) {
 				continue
 			}
+			pause(l.delay)
 			if l.edited {
 				begun, start := wire.BeginPeerFrame(nil, header.Type, 0)
 				frame, _ = wire.FinishPeerFrame(raft.AppendMessage(begun, l.message), start)
