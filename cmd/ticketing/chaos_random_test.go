@@ -131,7 +131,13 @@ func (s *storm) replace(old *chaosNode, dead bool) (end func()) {
 	next := newChaosNode(s.t, old.seat)
 	next.client, s.spare[old.seat] = s.spare[old.seat], old.client
 	s.gates.build(next)
-	eventually(s.t, "a leader that prepares the replacement", func() bool { return s.prepare(next) })
+	eventually(s.t, "a leader that prepares the replacement", func() bool {
+		code := s.prepare(next)
+		if code == exitIndeterminate {
+			s.abort() // if it was prepared, nobody has its credential
+		}
+		return code == exitOK
+	})
 	s.start(next)
 	s.nodes[old.seat-1] = next
 	if !dead {
@@ -166,33 +172,37 @@ func (s *storm) transfer() (end func()) {
 	return func() {}
 }
 
-// prepare asks once for the replacement of a seat.
-func (s *storm) prepare(next *chaosNode) bool {
+// prepare asks once for the replacement of a seat. It returns the command's exit code.
+func (s *storm) prepare(next *chaosNode) int {
 	o := s.control("replace", "--seat", fmt.Sprint(next.seat), "--peer-addr", next.peer)
-	switch o.code {
-	case exitOK:
+	if o.code == exitOK {
 		s.mayJoin(next, o.stdout)
-	case exitIndeterminate:
-		s.abort() // if it was prepared, nobody has its credential
 	}
-	return o.code == exitOK
+	return o.code
 }
 
-// abort gives up a replacement for which nobody will come.
+// abort gives up a replacement for which nobody will come, if there is one.
 func (s *storm) abort() {
 	eventually(s.t, "the end of a replacement for which nobody comes", func() bool {
-		o := s.control("abort")
-		return o.code == exitOK || strings.Contains(o.stderr, "no such replacement is under way")
+		v, ok := s.view(s.leader())
+		if ok && v.Replacement != nil && v.Replacement.Phase == "prepared" {
+			s.control("abort")
+			return false
+		}
+		return ok
 	})
 }
 
 // prepareInVain prepares a replacement that is given up.
 func (s *storm) prepareInVain() (end func()) {
 	n := s.any()
-	if s.taken[n.seat] || !s.prepare(newChaosNode(s.t, n.seat)) {
+	if s.taken[n.seat] {
 		return func() {}
 	}
-	return func() { s.after = append(s.after, s.abort) }
+	if code := s.prepare(newChaosNode(s.t, n.seat)); code == exitOK || code == exitIndeterminate {
+		s.after = append(s.after, s.abort)
+	}
+	return func() {}
 }
 
 // impose lets a rule work beside others until it is lifted.
@@ -272,7 +282,10 @@ func (s *storm) round() {
 	for _, wait := range s.after {
 		wait()
 	}
-	s.after, s.rules = nil, nil
+	s.after = nil
+	s.gates.mu.Lock()
+	s.rules = nil
+	s.gates.mu.Unlock()
 	s.awaitReady(s.nodes...)
 	whole := s.history.now()
 	for seat := range s.taken {
