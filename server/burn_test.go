@@ -22,17 +22,12 @@ func (h holdsNothing) send(m *raft.Message) {
 // A domain that did not open is burned by its leader, and every node ends, not only the first to know: the last could not know alone.
 func TestBurnedDomainEndsEveryNode(t *testing.T) {
 	c := newCluster(t, 3)
-	for i := range c.nodes {
-		c.nodes[i] = openServer(t, 1, func(cfg *Config) {
-			cfg.Listen, cfg.StateDir, cfg.AllowVolatileStateDir = c.clients[i], c.dirs[i], true
-			cfg.Cluster.Seat, cfg.Cluster.PeerListen = i+1, c.seats[i].PeerAddr
-			cfg.Cluster.Secrets, cfg.Cluster.Bootstrap = []Secret{testClusterSecret}, Secret(c.credential)
-		})
-		if r := replicaOf(c.nodes[i]); i == 2 {
-			r.peers = holdsNothing{r.peers}
+	c.startAllBehind(func(i int, own peerSender) peerSender {
+		if i == 2 {
+			return holdsNothing{own}
 		}
-		runServer(t, c.nodes[i], nil)
-	}
+		return own
+	})
 	for _, ts := range c.nodes {
 		await(t, "the Bootstrap entry", func() bool {
 			ts.engine.mu.Lock()

@@ -75,15 +75,31 @@ func (c *testCluster) mint(domain [16]byte) {
 func (c *testCluster) start(i int, adjust func(*Config)) *testServer {
 	c.t.Helper()
 	c.nodes[i] = startServer(c.t, func(cfg *Config) {
-		cfg.Listen, cfg.StateDir, cfg.AllowVolatileStateDir = c.clients[i], c.dirs[i], true
-		cfg.Cluster.Seat, cfg.Cluster.PeerListen = i+1, c.seats[i].PeerAddr
-		cfg.Cluster.Secrets = []Secret{testClusterSecret}
-		cfg.Cluster.Bootstrap = Secret(c.credential)
+		c.configure(i, cfg)
 		if adjust != nil {
 			adjust(cfg)
 		}
 	})
 	return c.nodes[i]
+}
+
+// startAllBehind starts all nodes, each with another peerSender in front of its own.
+func (c *testCluster) startAllBehind(sender func(i int, own peerSender) peerSender) {
+	c.t.Helper()
+	for i := range c.nodes {
+		ts := openServer(c.t, 1, func(cfg *Config) { c.configure(i, cfg) })
+		r := replicaOf(ts)
+		r.peers = sender(i, r.peers)
+		c.nodes[i] = ts
+		runServer(c.t, ts, nil)
+	}
+}
+
+func (c *testCluster) configure(i int, cfg *Config) {
+	cfg.Listen, cfg.StateDir, cfg.AllowVolatileStateDir = c.clients[i], c.dirs[i], true
+	cfg.Cluster.Seat, cfg.Cluster.PeerListen = i+1, c.seats[i].PeerAddr
+	cfg.Cluster.Secrets = []Secret{testClusterSecret}
+	cfg.Cluster.Bootstrap = Secret(c.credential)
 }
 
 // startAll bootstraps the cluster and waits until it serves.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,20 +10,25 @@ import (
 	"ticketing.internal/wire"
 )
 
-// nobodyHears is a peerSender of a node that is cut off.
-type nobodyHears struct{}
+// mutable is a peerSender of a node that is cut off at some time.
+type mutable struct {
+	peerSender
+	mute atomic.Bool
+}
 
-func (nobodyHears) send(*raft.Message) {}
-func (nobodyHears) flush()             {}
+func (m *mutable) send(message *raft.Message) {
+	if !m.mute.Load() {
+		m.peerSender.send(message)
+	}
+}
 
 // A leader that is cut off steps down: who only waits is sent away at once, and what is proposed is told to be unknown after 10 s.
 func TestStepDownWithProposalsUndecided(t *testing.T) {
-	c := newCluster(t, 3).startAll()
+	c := newCluster(t, 3)
+	c.startAllBehind(func(_ int, own peerSender) peerSender { return &mutable{peerSender: own} })
 	leader := c.leader()
 	r := replicaOf(leader)
-	leader.engine.mu.Lock()
-	r.peers = nobodyHears{}
-	leader.engine.mu.Unlock()
+	r.peers.(*mutable).mute.Store(true)
 	a := leader.session(t)
 	a.send(join(acquire(1, "k", 0, 30_000), acquire(2, "k", 30_000, 30_000)))
 	a.expect(wire.OpMoved, 0, 0)
