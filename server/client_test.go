@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for what must come; nothing is asserted about how fast it comes.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // logBuffer is a log that a test can look into while the server writes it.
 type logBuffer struct {
